@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class LoopGuard(CustomLogger):  # type: ignore[misc]  # the base class is in the proxy only
-    """Guards every agent that asks its model through this proxy."""
+    """Guard every agent that asks its model through this proxy."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -29,13 +29,13 @@ class LoopGuard(CustomLogger):  # type: ignore[misc]  # the base class is in the
             active_runtime.get()  # at start, so that mistakes in the policy are logged there
 
     async def async_pre_call_hook(self, user_api_key_dict: Any, cache: Any, data: Any, call_type: Any) -> None:  # noqa: ARG002 - the proxy's signature
-        """Judge a request, once for all its retries and fallbacks. It is changed in place."""
+        """Judge a request, once for all its retries and fallbacks. Change it in place; raise if its turn is over."""
         error = await judge(user_api_key_dict, data, str(getattr(call_type, "value", call_type)))
         if error is not None:
             raise _exception(error)
 
     async def async_post_call_success_hook(self, data: Any, user_api_key_dict: Any, response: Any) -> None:  # noqa: ARG002 - the proxy's signature
-        """Learn a reply that is not streamed before the client has it: the next request may go to another replica."""
+        """Learn the calls of a whole reply before the client has it: the next request may go to another replica."""
         await alearn(response, data.get("litellm_call_id"))
 
     async def async_log_success_event(self, kwargs: Any, response_obj: Any, start_time: Any, end_time: Any) -> None:  # noqa: ARG002 - the proxy's signature

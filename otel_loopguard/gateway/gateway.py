@@ -53,7 +53,7 @@ _pending: ContextVar[_Pending | None] = ContextVar("loopguard_gateway_request", 
 
 
 async def judge(auth: Any, data: MutableMapping[str, Any], kind: str) -> ToolLoopError | None:
-    """Read a request, and change it where a loop is found. Return the error if its turn is ended.
+    """Read a request, and change it in place if its calls are a loop. Return the error if its turn is ended, else None.
 
     ``auth`` is the caller as the proxy knows it, ``kind`` is the proxy's word for the API. After a fault of this
     package the request is as the client sent it.

@@ -14,7 +14,7 @@ _TURN_OFF: Final = "set OTEL_PYTHON_LOOPGUARD_ACTION=observe for the proxy"
 
 
 def message(error: ToolLoopError) -> str:
-    """Write the message, with all that ``fields`` has: some clients show nothing else."""
+    """Return the text for people, with all facts of ``fields``: some clients show nothing else."""
     return (
         f"{error} [{ERROR_REFUSED}: mode {clean_name(error.mode)}, count {error.repeats}, limit {error.limit}, "
         f"turn {error.turn_id}] A new message of the user begins a new turn. To turn this off, {_TURN_OFF}."

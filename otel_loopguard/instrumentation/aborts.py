@@ -66,9 +66,9 @@ def abort_error(
 
 
 def gets_answer(trip: Trip | None, scope: Scope) -> bool:
-    """Return True if a call that aborts its run gets an answer, and the run raises the error when its step is over.
+    """Return True if a call that aborts its run is answered. Then the run is told to raise the error after its step.
 
-    An error would leave the call without a result in the checkpoint of the run, and models refuse such a conversation
+    An error would leave the call without a result in the checkpoint of the run, and models refuse such a message list
     for ever. Only calls of one message are answered, because a node may call its model in a loop of its own. Without a
     trip the run was aborted before.
     """

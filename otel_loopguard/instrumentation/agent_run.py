@@ -188,7 +188,7 @@ class _Running:
 
 
 def run_plain(agent_run: AgentRun, run: Callable[[], Any]) -> Any:
-    """Run a plain function as this run."""
+    """Run a plain function as this run, and return its result."""
     with agent_run, agent_run.running():
         result = run()
         agent_run.inspect(result)
@@ -196,7 +196,7 @@ def run_plain(agent_run: AgentRun, run: Callable[[], Any]) -> Any:
 
 
 def run_background(agent_run: AgentRun, run: Callable[[], Any]) -> Any:
-    """Run a plain function that starts a run and returns before the run is over."""
+    """Run a plain function that starts this run, and return its result: the run may go on after that."""
     with ExitStack() as stack:
         stack.enter_context(agent_run)
         with agent_run.running():
@@ -236,7 +236,7 @@ class RunContext:
 
 
 async def run_async(agent_run: AgentRun, run: Callable[[], Awaitable[Any]]) -> Any:
-    """Run a coroutine function as this run."""
+    """Run a coroutine function as this run, and return its result."""
     with agent_run, agent_run.running():
         result = await run()
         agent_run.inspect(result)

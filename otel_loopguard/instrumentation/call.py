@@ -289,7 +289,7 @@ class GuardedCall:
             self.__exit__(kind, error, traceback)
 
     def _defer_end(self) -> None:
-        """Leave the end to the next call, or to the end of a run or turn: the garbage collector must not wait here."""
+        """Leave the end to the next call, or to the end of a run: garbage collection must not wait."""
         if not self.finished:
             self.span.end_time = time_ns()
             self.runtime.deferred_ends.append(self)
@@ -303,7 +303,7 @@ class GuardedCall:
     def cut_short(self) -> None:
         """End the call if ``__enter__`` or ``__exit__`` has not: a signal handler may have raised in one of them.
 
-        Called after every exception. One of a handler may strike between any change and the note of it.
+        Called after every exception. A handler may also strike between a change and the line that notes it.
         """
         if garbage_collector.running and garbage_collector.runs_here():
             return
@@ -316,7 +316,7 @@ class GuardedCall:
                 self.span.restore()
 
     def _fail(self, error: BaseException | None) -> None:
-        """End a call that raised, or never ran. An exception has no place for a sentence."""
+        """End a call that raised, or never ran. A sentence for the model goes with the next result."""
         if self._asked is None:
             outcome, ended = self._shielded.failure(error), _NOTHING
             with self.runtime.shield("guard.end"):
@@ -338,7 +338,7 @@ class GuardedCall:
             self.span.finish(ending, outcome, ended)
 
     def _with_text(self, value: Any, decision: Decision) -> Any:
-        """Return the result with the decision's text. If it has no place for one, return None: the next result may."""
+        """Return the result with the decision's text. If it has no place for it, return None: the next gets it."""
         annotated = self._shielded.annotate(value, decision.message or "")
         if annotated is None:
             self._redeliver(decision)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def when_imported(module: str, listener: Callable[[ModuleType], None]) -> None:
-    """Call a listener when the module is imported, or now if it is. No fault of it leaves the import statement."""
+    """Call a listener when the module is imported, or now if it is. A fault of it is logged, and breaks no import."""
 
     def imported(module_object: ModuleType) -> None:
         with Shield()(f"import.{module}"):

@@ -166,14 +166,14 @@ class ModelReader:
         return one.turn
 
     def _list_of_call(self, call: ToolCall) -> MessageList | None:
-        """Return the list whose model has just written this call: that of the running code, else the only one."""
+        """Return the message list whose last reply has this call: that of the running code, else the only one."""
         one = latest.get()
         if one is not None and one.has_open(call.tool, call.call_id):
             return one
         return None if call.call_id is None else self.lists.find_open(call.tool, call.call_id)
 
     def leave_turn(self, one: MessageList) -> None:
-        """End the turn of a message list, because a user has written the next message."""
+        """End the turn of a message list, and begin another, which is not made yet."""
         self.end_turn(one)
         one.begin_turn()
 
@@ -202,8 +202,7 @@ class ModelReader:
     def join_turn(self, one: MessageList, turn: Turn) -> None:
         """Make this turn, of the agent's run that makes the requests, that of a message list. End the one before."""
         if one.turn is not turn:
-            self.end_turn(one)
-            one.begin_turn()
+            self.leave_turn(one)
             one.turn = turn
             self.usage.rename(one.account, turn.id)
             one.account = turn.id
@@ -384,7 +383,7 @@ class Exchange:
         self._reader.usage.judged(one.account, new.opened.name, is_loop=is_loop)
 
     def _count(self, unseen: _Unseen, decision: Decision, started: float) -> None:
-        """Write the span of a call, and note what is to be done about it."""
+        """Write the span of a call, and note what its decision asks for: a sentence, or the end of the run."""
         one, (new, call, outcome, ran, ago, is_reported) = self._list, unseen
         if one is None or one.turn is None:
             return

@@ -44,7 +44,7 @@ class _Sending:
 _owner: ContextVar[ref[_Sending] | None] = ContextVar("loopguard_request", default=None)
 """The client's method that is above the running code."""
 _GATEWAY: Final = _Sending()
-"""A gateway in this process, which never ends."""
+"""The owner of all requests that a gateway in this process passes on. It never ends."""
 
 
 def own() -> None:

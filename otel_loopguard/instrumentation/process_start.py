@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class ProcessStart:
-    """What a process has of the guard from its start: its span processors, and the watcher to which they pass spans.
+    """The guard's part of a process from its start: the span processors, and the watcher to which they pass spans.
 
     The processors stay at their providers when the guard is switched off. Then there is no watcher.
     """

@@ -1,6 +1,6 @@
 """Share the calls of replies among the replicas of a gateway, for conversations that the provider keeps.
 
-Such a request has the results of calls, and the id of the reply with the calls instead of the calls. The replica that
+Such a request has the results of calls, but of the calls only the id of the reply that they came in. The replica that
 passes a reply on notes its calls in the shared store: tool, fingerprint of the arguments, and turn. No value is noted.
 """
 

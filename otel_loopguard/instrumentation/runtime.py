@@ -194,7 +194,7 @@ class Runtime:
         return logs
 
     def after_fork(self) -> None:
-        """Drop the parent's locks, conversations and spans in a child process. The guard sees to its turns."""
+        """Drop the parent's locks, conversations and spans in a child process. ``Guard`` renews its turns itself."""
         with self.shield("runtime.fork"):
             self.deferred_ends.clear()
             self.conversations.clear()

@@ -58,7 +58,7 @@ class Reading(NamedTuple):
 
 
 def plain_outcome(reading: Reading, result: Any) -> Outcome:  # noqa: ARG001 - the signature of ToolAdapter.outcome
-    """Take the result as the outcome."""
+    """Return an outcome with the result as it is."""
     return Outcome(result=result)
 
 
@@ -184,7 +184,7 @@ Target = ToolTarget | RunTarget | CallTarget
 
 
 class FrameworkLimit(NamedTuple):
-    """A limit of tool calls that a framework offers itself. The doctor reports the ones that a program uses."""
+    """A limit of tool calls that a framework has itself. The doctor reports it if a program uses it."""
 
     name: str
     module: str

@@ -50,11 +50,14 @@ class turn:  # noqa: N801 - reads as a word: ``with loopguard.turn():``
 
     @property
     def calls(self) -> int:
-        """The number of tool calls that have run so far. Refused calls have not run."""
+        """The number of tool calls that have run or run now, with those of nested turns, without refused ones."""
         return 0 if self._run is None else self._run.calls
 
     def say(self, text: str, *, stop: bool = False) -> UserMessage:
-        """Send the model a message with the next tool result. With ``stop``, further calls are refused with it."""
+        """Send the model a message with the next tool result. With ``stop``, further calls are refused with it.
+
+        Return the message, whose ``status`` tells if it is delivered. Raise ``RuntimeError`` outside of the block.
+        """
         if self._run is None and self._token is None:
             raise RuntimeError("say() needs an open turn: use it inside the `with` block.")
         if self._run is not None and self._runtime is not None:
@@ -134,7 +137,7 @@ def say(text: str, *, conversation_id: str, stop: bool = False) -> UserMessage:
 
     The model, or that of an agent inside one of the turn's calls, reads it with its next tool result. With ``stop`` no
     further tool of the turn runs, and the model reads the message instead of a result. Messages are delivered once, in
-    order. The returned message is false if no turn runs. Its ``status`` is ``returned`` if the turn ends before it is
+    order. The returned message is false if no turn runs; its ``returned`` is true if the turn ended before it was
     delivered. A message to stop that the shared store did not take raises ``NotStoredError``.
     """
     with Shield()("say"):

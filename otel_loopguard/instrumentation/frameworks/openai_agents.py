@@ -86,7 +86,7 @@ def _answer(reading: Reading, content: Any, error: bool) -> Any:
 
 
 def _plain_answer(reading: Reading, content: Any, error: bool) -> Any:
-    """Return the output alone: before 0.19, and in realtime sessions."""
+    """Return the output alone, as the SDK does before 0.19 and in realtime sessions."""
     return content
 
 
@@ -229,7 +229,7 @@ UNKNOWN = ToolAdapter(
 
 
 def _read_fatal(instance: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Reading | None:
-    """Read the call for which the SDK ended the run, its default; None if the run ended for another reason."""
+    """Read the call of an unknown tool that made the SDK end the run, as it does by default; else None."""
     if getattr(kwargs.get("run_config"), "tool_not_found_behavior", None) == "return_error_to_model":
         return None
     tools, known = kwargs["all_tools"], {"json_tool_call"}

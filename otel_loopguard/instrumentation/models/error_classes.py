@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def error_class() -> type[ToolLoopError]:
-    """Return the class for a client of a provider. With CrewAI it is a ``HookAborted``, which that does not retry."""
+    """Return the class for a client of a provider. With CrewAI it is its ``HookAborted``, too, which is not retried."""
     return _mixed(*_crewai())
 
 

@@ -19,6 +19,6 @@ def sequence(value: Any) -> Sequence[Any]:
 
 
 def count(usage: Any, name: str) -> int | None:
-    """Return a whole number, such as one of tokens, from the usage of a reply; None if it is not given."""
+    """Return a number of tokens from the usage of a reply; None if the provider does not give this one."""
     found = field(usage, name)
     return found if isinstance(found, int) else None

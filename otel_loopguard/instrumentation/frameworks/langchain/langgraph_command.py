@@ -38,7 +38,7 @@ def _state(state: Any, call_id: str | None) -> Any:
 
 
 def _news(value: Any, call_id: str | None) -> Any:
-    """Return what is new in a list of messages: all of it, or the end of a conversation."""
+    """Return the messages of a list that this call has added: of a whole conversation, those at its end."""
     if not isinstance(value, (list, tuple)):
         return content_of(value)
     answer = _answer_in(value, call_id)

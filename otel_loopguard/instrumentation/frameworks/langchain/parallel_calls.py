@@ -48,7 +48,7 @@ def _run_node_async(original: Original) -> Callable[..., Any]:
 
 
 def _of_message(args: Any, kwargs: Mapping[str, Any]) -> AbstractContextManager[None]:
-    """Bind the scope for the calls of a node in a block. Bind none outside of a known run, or inside another call."""
+    """Return a context manager that binds the scope of a node's calls: none outside of a run, or inside a call."""
     runtime, scope = active_runtime.instrumented, current_scope()
     if runtime is not None and scope is not None and scope.call is None:
         with runtime.shield("adapter.message"):
