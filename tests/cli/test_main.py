@@ -47,13 +47,13 @@ def test_help_is_complete(name, monkeypatch):
 
 @pytest.mark.parametrize("name", ["demo", "doctor"])
 def test_help_needs_nothing_heavy(name):
-    """The SDK, rich and the frameworks are imported only when something is really done."""
+    """The SDK and the frameworks are imported only when something is really done."""
     code = (
         "import sys\n"
         "from otel_loopguard.cli.main import main\n"
         f"try: main(['{name}', '--help'])\n"
         "except SystemExit: pass\n"
-        "heavy = {'opentelemetry.sdk', 'rich', 'langchain', 'langgraph', 'wrapt', 'grpc'} & set(sys.modules)\n"
+        "heavy = {'opentelemetry.sdk', 'langchain', 'langgraph', 'wrapt', 'grpc'} & set(sys.modules)\n"
         "assert not heavy, heavy\n"
     )
     done = subprocess.run([sys.executable, "-c", code], env=environment(), capture_output=True, text=True, check=False)

@@ -1,10 +1,11 @@
-"""Send the demo's telemetry to a collector (``--otlp``), after a check that one answers."""
+"""Make the providers of the demo's spans and metrics; with ``--otlp`` they send to a collector."""
 
 from __future__ import annotations
 
 import os
+from contextlib import contextmanager
 from importlib import import_module
-from typing import NamedTuple
+from typing import TYPE_CHECKING
 
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
@@ -16,30 +17,28 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_ON
 from otel_loopguard.cli.doctor.endpoint import of_exporters
 from otel_loopguard.errors import LoopGuardError
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 _DEFAULT = "http://localhost:4318"
-_SERVICE = "loopguard-demo"
 _PORT_OF_GRPC = ":4317"
-_EVERY_MILLISECONDS = 5_000
 
 
-class DemoProviders(NamedTuple):
-    """Providers that send to a collector."""
+@contextmanager
+def providers(endpoint: str | None) -> Iterator[tuple[TracerProvider, MeterProvider | None]]:
+    """Make the providers of spans and metrics for a block. At its end they send what they still hold.
 
-    tracers: TracerProvider
-    meters: MeterProvider
-
-    def close(self) -> None:
-        """Send the rest, and end."""
-        self.tracers.shutdown()
-        self.meters.shutdown()
-
-
-def open_exports(endpoint: str) -> DemoProviders:
-    """Make providers for this endpoint, or the one of the environment; raise an error if no collector answers there."""
+    With an ``endpoint`` of None nothing is sent. An empty one stands for that of the environment. Raise
+    ``LoopGuardError`` if no collector answers there.
+    """
+    # The settings of a user's own programs do not apply here: the demo needs all spans.
+    os.environ.pop("OTEL_SDK_DISABLED", None)
+    if endpoint is None:
+        yield TracerProvider(sampler=ALWAYS_ON), None
+        return
     url = (endpoint or os.environ.get("OTEL_EXPORTER_OTLP_ENDPOINT") or _DEFAULT).rstrip("/")
     url = url if "://" in url else f"http://{url}"
-    protocol = os.environ.get("OTEL_EXPORTER_OTLP_PROTOCOL") or ("grpc" if url.endswith(_PORT_OF_GRPC) else "http")
-    grpc = protocol == "grpc"
+    grpc = (os.environ.get("OTEL_EXPORTER_OTLP_PROTOCOL") or ("grpc" if url.endswith(_PORT_OF_GRPC) else "")) == "grpc"
     places = (url, url) if grpc else (f"{url}/v1/traces", f"{url}/v1/metrics")
     for found in of_exporters([{"endpoint": places[0], "grpc": grpc, "signal": "traces"}]):
         raise LoopGuardError(
@@ -47,11 +46,14 @@ def open_exports(endpoint: str) -> DemoProviders:
             "or name another one: --otlp ENDPOINT"
         )
     package = f"opentelemetry.exporter.otlp.proto.{'grpc' if grpc else 'http'}"
-    more = {"insecure": not url.startswith("https")} if grpc else {}
-    spans = import_module(f"{package}.trace_exporter").OTLPSpanExporter(endpoint=places[0], **more)
-    metrics = import_module(f"{package}.metric_exporter").OTLPMetricExporter(endpoint=places[1], **more)
-    resource = Resource.create({"service.name": os.environ.get("OTEL_SERVICE_NAME", _SERVICE)})
+    spans = import_module(f"{package}.trace_exporter").OTLPSpanExporter(endpoint=places[0])
+    metrics = import_module(f"{package}.metric_exporter").OTLPMetricExporter(endpoint=places[1])
+    resource = Resource.create({"service.name": os.environ.get("OTEL_SERVICE_NAME", "loopguard-demo")})
     tracers = TracerProvider(sampler=ALWAYS_ON, resource=resource)
     tracers.add_span_processor(BatchSpanProcessor(spans))
-    reader = PeriodicExportingMetricReader(metrics, export_interval_millis=_EVERY_MILLISECONDS)
-    return DemoProviders(tracers, MeterProvider([reader], resource=resource))
+    meters = MeterProvider([PeriodicExportingMetricReader(metrics)], resource=resource)
+    try:
+        yield tracers, meters
+    finally:
+        tracers.shutdown()
+        meters.shutdown()

@@ -1,26 +1,32 @@
-"""Show the stories with their calls, and a summary with the tokens that were spent."""
+"""Show the stories with their calls, and a summary with the tokens. Lines are folded, in colours in a terminal."""
 
 from __future__ import annotations
 
 import json
+import os
 import re
-from typing import TYPE_CHECKING, NamedTuple
+import shutil
+import sys
+import textwrap
+from typing import TYPE_CHECKING
 
 from otel_loopguard import semconv
-from otel_loopguard.cli.demo.reasons import EVIDENCE
+from otel_loopguard.cli.demo.run import CHARACTERS, FIRST_TOKENS, PERCENT
 from otel_loopguard.cli.demo.stories import STORIES
-from otel_loopguard.cli.demo.tokens import CHARACTERS, FIRST_TOKENS, spent_on
-from otel_loopguard.cli.output import counted
+from otel_loopguard.cli.output import counted, terminal
 from otel_loopguard.report import Call, Run
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from otel_loopguard.cli.demo.rows import Row, StoryResult
-    from otel_loopguard.cli.demo.screen import Screen
+    from otel_loopguard.cli.demo.run import Row, StoryResult
     from otel_loopguard.cli.demo.stories import Story
     from otel_loopguard.testing.agent import Ask
 
+_WIDE = 140
+_UNBROKEN = "\N{NO-BREAK SPACE}"
+_COLOURS = {"bold": 1, "dim": 2, "italic": 3, "red": 31, "green": 32, "yellow": 33, "magenta": 35, "cyan": 36}
+"""Codes of ANSI terminals."""
 _DECISIONS = {
     "executed": "ran", "failed": "failed", "cancelled": "failed", "nudged": "nudged", "reused": "reused",
     "blocked": "refused", "aborted": "aborted",
@@ -32,6 +38,51 @@ _DIGITS = re.compile(r"\d")
 _UNFOLDABLE = re.compile(r'":(?! )|,(?=")')
 """Places of JSON that have no blank."""
 _INDENT = 5
+_HEAD = ("story", "calls", "ran", "nudged", "refused", "from", "tokens in loops")
+
+
+class Screen:
+    """Standard output, folded to a width in characters. No text is cut: a word longer than a line is left whole."""
+
+    def __init__(self, width: int, *, coloured: bool = False) -> None:
+        self.width = width
+        self._coloured = coloured
+
+    def write(self, text: str = "", style: str = "", *, indent: int = 0, hanging: int = 0) -> None:
+        """Write a text, folded between its words. All lines but the first begin with ``hanging`` more blanks.
+
+        ``style`` are words of ``_COLOURS``, such as ``bold red``.
+        """
+        blank, more = " " * indent, " " * hanging
+        folder = textwrap.TextWrapper(self.width, blank, blank + more, break_long_words=False, break_on_hyphens=False)
+        for line in folder.wrap(text) or [""]:
+            self._line(line.replace(_UNBROKEN, " "), style)
+
+    def _line(self, line: str, style: str) -> None:
+        if style and self._coloured:
+            line = f"\x1b[{';'.join(str(_COLOURS[word]) for word in style.split())}m{line}\x1b[0m"
+        print(line, file=terminal(sys.stdout), flush=True)
+
+    def table(self, head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+        """Write aligned columns, the first one text and the others numbers. If they do not fit, rows are sentences."""
+        widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
+        if sum(widths) + 2 * len(widths) > self.width:
+            for name, *cells in rows:
+                named = (f"{title} {cell}" for title, cell in zip(head[1:], cells, strict=True))
+                self.write(name, "bold")
+                self.write(", ".join(one.replace(" ", _UNBROKEN) for one in named), indent=2)
+            return
+        for name, *cells in (head, *rows):
+            numbers = [cell.rjust(width) for cell, width in zip(cells, widths[1:], strict=True)]
+            self._line("  ".join((name.ljust(widths[0]), *numbers)), "bold" if name == head[0] else "")
+
+
+def make_screen() -> Screen:
+    """Make the screen that fits standard output; what is no terminal is as wide as COLUMNS, or 80."""
+    takes_codes = sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb"
+    return Screen(
+        min(_WIDE, shutil.get_terminal_size().columns), coloured=takes_codes and not os.environ.get("NO_COLOR")
+    )
 
 
 class Narrator:
@@ -41,7 +92,11 @@ class Narrator:
         self._screen = screen
         self._quoted: set[str] = set()
         """The texts of this story that were shown already, without their digits."""
-        screen.write(f"Each line is a call after the decision on it, and the reason. {EVIDENCE}", "dim")
+        screen.write(
+            "Each line is a call after the decision on it, and the reason. Evidence is what the repeats of a call "
+            f"prove so far. The call that would complete 100{PERCENT} is refused.",
+            "dim",
+        )
 
     def story(self, story: Story, number: int, of: int) -> None:
         """Show the heading of a story."""
@@ -54,10 +109,10 @@ class Narrator:
         """Say why the story of the last heading does not run."""
         self._screen.write(f"Left out: {reason}", "yellow", indent=_INDENT)
 
-    def row(self, row: Row) -> None:
+    def row(self, number: int, row: Row) -> None:
         """Show a call, the guard's decision, its reason, and the text for the model."""
         decision = _DECISIONS[row.outcome]
-        line = f"{row.number:>4} {decision:<7} {_call_text(row.ask)}  # {row.reason}"
+        line = f"{number:>4} {decision:<7} {_call_text(row.ask)}  # {row.reason}"
         self._screen.write(line, _REFUSED if row.refused else _STYLES[decision], hanging=_INDENT)
         if row.mode:
             text = _DIGITS.sub("", row.text)
@@ -78,58 +133,53 @@ class Narrator:
         self._screen.write(calls + how, style, indent=_INDENT)
 
 
-class _Sums(NamedTuple):
-    """The calls of a story. Each is in one of these, so that they add up to all."""
-
-    ran: int
-    nudged: int
-    """They ran, and the model read a sentence with the result."""
-    refused: int
-
-
-def _sums(result: StoryResult) -> _Sums:
+def _sums(result: StoryResult) -> tuple[int, int, int]:
+    """Count the calls that ran, those that ran with a sentence in the result, and those that were refused."""
     refused = sum(row.refused for row in result.rows)
     nudged = sum(row.outcome == "nudged" for row in result.rows)
-    return _Sums(len(result.rows) - nudged - refused, nudged, refused)
+    return len(result.rows) - nudged - refused, nudged, refused
 
 
 def _call_text(ask: Ask) -> str:
-    """The call as source code."""
+    """Return the call as source code."""
     arguments = ", ".join(f"{name}={json.dumps(value)}" for name, value in ask.arguments.items())
     return f"{ask.tool}({arguments})"
 
 
 def _one_line(text: str) -> str:
-    """The text for the model in one line, with places where it can be folded."""
+    """Return the text for the model in one line, with blanks where it can be folded."""
     return _UNFOLDABLE.sub(r"\g<0> ", " / ".join(line for line in text.splitlines() if line))
-
-
-# --- the summary -----------------------------------------------------------------------------------------------------
-
-_HEAD = ("story", "calls", "ran", "nudged", "refused", "from", "tokens in loops")
 
 
 def print_summary(screen: Screen, results: Sequence[StoryResult]) -> None:
     """Show the table, and the tokens with their formula."""
     screen.write()
     screen.table(_HEAD, [_table_row(result) for result in results])
-    groups = [[one for one in results if one.story.works is works] for works in (False, True)]
-    refused = [
-        f"{counted(sum(_sums(one).refused for one in runs), 'refused call')} in {counted(len(runs), f'{kind} run')}"
-        for kind, runs in zip(("stuck", "working"), groups, strict=True)
-        if runs
-    ]
-    spent = [spent_on(result.rows) for result in results]
-    all_spent, in_loops = sum(one.tokens for one in spent), sum(one.in_loops for one in spent)
+    refused = []
+    for kind in ("stuck", "working"):
+        runs = [_sums(result) for result in results if result.story.works == (kind == "working")]
+        if runs:
+            calls = counted(sum(one[2] for one in runs), "refused call")
+            refused.append(f"{calls} in {counted(len(runs), f'{kind} run')}")
+    spent = [result.spent for result in results]
     screen.write()
     screen.write(f"{', '.join(refused)}.", "bold")
-    tokens = f"{all_spent:,} tokens were spent, {in_loops:,} of them in loops."
-    screen.write(f"{semconv.METRIC_MODEL_TOKENS}: {tokens}", "bold")
+    screen.write(
+        f"{semconv.METRIC_MODEL_TOKENS}: {sum(one.tokens for one in spent):,} tokens were spent, "
+        f"{sum(one.in_loops for one in spent):,} of them in loops.",
+        "bold",
+    )
     screen.write(
         f"A scripted model has no tokens of its own: {CHARACTERS} characters count as one. A request reads "
         f"{FIRST_TOKENS:,} tokens and all calls before it, and writes a call.",
         "dim",
     )
+
+
+def _table_row(result: StoryResult) -> tuple[str, ...]:
+    first = next((f"call {number}" for number, row in enumerate(result.rows, 1) if row.refused), "-")
+    in_loops = result.spent.in_loops
+    return result.story.name, *map(str, (len(result.rows), *_sums(result))), first, f"{in_loops:,}" if in_loops else "-"
 
 
 def print_list(screen: Screen) -> None:
@@ -139,19 +189,12 @@ def print_list(screen: Screen) -> None:
         screen.write(f"{name:<{longest}} {story.title}", hanging=longest + 1)
 
 
-def _table_row(result: StoryResult) -> tuple[str, ...]:
-    first = next((f"call {row.number}" for row in result.rows if row.refused), "-")
-    in_loops = spent_on(result.rows).in_loops
-    sums = map(str, _sums(result))
-    return result.story.name, str(len(result.rows)), *sums, first, f"{in_loops:,}" if in_loops else "-"
-
-
 def runs_of(results: Sequence[StoryResult]) -> Iterator[Run]:
-    """The stories as the HTML report needs them: names and numbers, no value."""
+    """Yield the stories as the HTML report needs them: names and numbers, no value."""
     for result in results:
         numbers: dict[str, int] = {}
         calls = []
         for row in result.rows:
             number = numbers.setdefault(str(row.ask), len(numbers))
             calls.append(Call(row.ask.tool, number, _DECISIONS[row.outcome], row.mode, row.at))
-        yield Run("demo", result.story.name, calls, spent_on(result.rows))
+        yield Run("demo", result.story.name, calls, result.spent)

@@ -1,6 +1,6 @@
-"""The scripts of the demo's model: one story for each kind of loop, and some of ordinary work.
+"""The scripts of the demo's model: one story for each kind of loop, one in LangGraph, and two of ordinary work.
 
-A story only lists the calls that the model makes. Their outcome is the guard's decision, every time.
+A story only lists the calls that the model makes. Whether they run is the guard's decision, every time.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from typing import TypeAlias
 
     NextCall: TypeAlias = Callable[[Sequence[str]], Ask | None]
-    """A function from the results of all calls so far to the next call, or None for the answer."""
+    """Takes the results of all calls so far; returns the next call, or None if the model answers the user."""
 
 POLICY = Policy(
     tools={
@@ -26,9 +26,9 @@ POLICY = Policy(
         "fetch_page": ToolContract(cap=4),
     }
 )
-"""The default policy, with the facts that only the owner of a tool knows."""
-
-_NEVER = 1_000
+"""The default policy, with three facts that only the owner of a tool knows."""
+LANGGRAPH = "langgraph"
+"""The story that a LangGraph agent runs, with the tool ``read_file`` alone. All others run in a loop by hand."""
 
 
 @dataclass(frozen=True)
@@ -39,11 +39,9 @@ class Story:
     title: str
     script: tuple[Ask, ...]
     gives_up: int = 3
-    """The number of refusals after which the model stops and answers."""
+    """The number of refusals after which the model makes no more calls, and answers."""
     works: bool = False
     """True for an agent that makes progress: no call may be refused."""
-    of_langgraph: bool = False
-    """True for an agent of LangGraph, which has the tool ``read_file`` only; the others are loops by hand."""
 
 
 def _ask(tool: str, **arguments: str | int) -> Ask:
@@ -54,9 +52,13 @@ def _read(path: str) -> Ask:
     return _ask("read_file", path=path)
 
 
+def _edit(text: str) -> Ask:
+    return _ask("write_file", path="main.py", text=text)
+
+
 _CONFIG, _NOTES, _MAIN = _read("config.yaml"), _read("notes.txt"), _read("main.py")
-_CHAPTERS = tuple(_read(f"chapter_{number}.md") for number in range(1, 11))
-_BREAK = (
+_TESTS = _ask("run_tests", path="main.py")
+_FAILING = (
     _ask("deploy", version="1.0"),
     _ask("get_logs", service="web"),
     _read("lost.txt"),
@@ -67,29 +69,12 @@ _PEOPLE = (
     "Ada", "Alan", "Barbara", "Dennis", "Donald", "Edsger", "Frances", "Grace", "Jean", "John", "Karen", "Ken",
     "Leslie", "Margaret", "Niklaus", "Radia",
 )  # fmt: skip
-_TESTS = _ask("run_tests", path="main.py")
-
-
-def _edit(text: str) -> Ask:
-    return _ask("write_file", path="main.py", text=text)
-
+_WORDS = ("", "please", "now", "again", "here", "today", "soon", "then")
 
 STUCK = (
-    Story(
-        Mode.GENERIC_REPEAT,
-        "It reads the same file again and again.",
-        (_CONFIG,) * 12,
-    ),
-    Story(
-        Mode.PING_PONG,
-        "It reads two files in turn, and neither has changed.",
-        (_CONFIG, _NOTES) * 8,
-    ),
-    Story(
-        Mode.CYCLE,
-        "It goes round in a circle of three files.",
-        (_CONFIG, _NOTES, _MAIN) * 6,
-    ),
+    Story(Mode.GENERIC_REPEAT, "It reads the same file again and again.", (_CONFIG,) * 12),
+    Story(Mode.PING_PONG, "It reads two files in turn, and neither has changed.", (_CONFIG, _NOTES) * 8),
+    Story(Mode.CYCLE, "It goes round in a circle of three files.", (_CONFIG, _NOTES, _MAIN) * 6),
     Story(
         Mode.POLL_NO_PROGRESS,
         "It waits for a job that is never started.",
@@ -113,10 +98,7 @@ STUCK = (
     Story(
         Mode.SIMILAR_QUERY,
         "It asks the search the same thing in other words.",
-        tuple(
-            _ask("search_docs", query=f"title of the book {more}".strip())
-            for more in ("", "please", "now", "again", "here", "today", "soon", "then")
-        ),
+        tuple(_ask("search_docs", query=f"title of the book {word}".strip()) for word in _WORDS),
     ),
     Story(
         Mode.VOLATILE_REPEAT,
@@ -131,7 +113,7 @@ STUCK = (
     Story(
         Mode.NO_NOVELTY,
         "It has read ten chapters, and starts again from the first.",
-        _CHAPTERS * 3,
+        tuple(_read(f"chapter_{number}.md") for number in range(1, 11)) * 3,
     ),
     Story(
         Mode.RETRY_LIMIT,
@@ -141,20 +123,10 @@ STUCK = (
     Story(
         Mode.GLOBAL_CIRCUIT_BREAKER,
         "Whatever it does fails, and it does it all again.",
-        (*_BREAK, _BREAK[2], _BREAK[0], _BREAK[4], _BREAK[1], _BREAK[3], *_BREAK),
+        (*_FAILING, *(_FAILING[place] for place in (2, 0, 4, 1, 3))),
     ),
-    Story(
-        "abort_after",
-        "It takes no notice of refusals: after ten the run is ended.",
-        (_CONFIG,) * 40,
-        gives_up=_NEVER,
-    ),
-    Story(
-        "langgraph",
-        "A LangGraph agent, unchanged, reads the same file again and again.",
-        (_CONFIG,) * 10,
-        of_langgraph=True,
-    ),
+    Story("abort_after", "It takes no notice of refusals: after ten the run is ended.", (_CONFIG,) * 40, gives_up=40),
+    Story(LANGGRAPH, "A LangGraph agent, unchanged, reads the same file again and again.", (_CONFIG,) * 10),
 )
 WORKING = (
     Story(

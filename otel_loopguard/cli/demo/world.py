@@ -1,4 +1,4 @@
-"""The small world of the demo's agents: a folder of files, a job queue, and services that only answer."""
+"""The small world of the demo's agents: some files in memory, a job queue, and services that only answer."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from pathlib import Path
     from typing import TypeAlias
 
     Tools: TypeAlias = Mapping[str, Callable[..., str]]
@@ -32,24 +31,21 @@ _ANSWERS = {
 """The answer of each service, from its arguments; each answer has another ``id``."""
 
 
-def make_tools(folder: Path) -> Tools:
-    """Write the files into the folder, and return the tools by name. Each sees the changes of those before it."""
-    for name, text in _FILES.items():
-        (folder / name).write_text(text, "utf-8")
-    ids, rows = itertools.count(1041), itertools.count(8, 8)
+def make_tools() -> Tools:
+    """Make a new world, and return its tools by name. Each sees the changes that earlier calls made."""
+    files, ids, rows = dict(_FILES), itertools.count(1041), itertools.count(8, 8)
 
     def read_file(path: str) -> str:
         """Read a file of the project."""
-        file = folder / path
-        return file.read_text("utf-8") if file.is_file() else f"Error: there is no file '{path}'"
+        return files.get(path, f"Error: there is no file '{path}'")
 
     def write_file(path: str, text: str) -> str:
-        (folder / path).write_text(text, "utf-8")
+        files[path] = text
         return "ok"
 
     def run_tests(path: str) -> str:
         try:
-            compile((folder / path).read_text("utf-8"), path, "exec")
+            compile(files[path], path, "exec")
         except SyntaxError as error:
             return f"1 failed: {path} line {error.lineno}: {error.msg}"
         return "1 passed"

@@ -7,8 +7,7 @@ from collections import Counter
 
 import pytest
 
-from otel_loopguard.cli.demo.screen import Screen
-from otel_loopguard.cli.demo.show import Narrator, print_list, print_summary
+from otel_loopguard.cli.demo.show import Narrator, Screen, print_list, print_summary
 from otel_loopguard.cli.demo.stories import STORIES
 from tests.cli.processes import command, in_terminal
 
@@ -25,8 +24,8 @@ def shown(capsys, results, width: int) -> tuple[str, str]:
     narrator = Narrator(screen)
     for number, result in enumerate(results, start=1):
         narrator.story(result.story, number, len(results))
-        for row in result.rows:
-            narrator.row(row)
+        for place, row in enumerate(result.rows, start=1):
+            narrator.row(place, row)
         narrator.end(result)
     stories = capsys.readouterr().out
     print_summary(screen, results)
@@ -70,7 +69,6 @@ def test_the_list_has_all_its_words_at_each_width(width, capsys):
 @pytest.mark.parametrize("columns", WIDTHS)
 def test_a_real_terminal_gets_what_a_pipe_gets(columns):
     """In a terminal of this width the same words are there as in a pipe, and no line is folded by the terminal."""
-    pytest.importorskip("rich")
     told = ESCAPES.sub("", in_terminal("demo", *ARGUMENTS, columns=columns)).replace("\r", "")
     piped = command("demo", *ARGUMENTS, more={"COLUMNS": str(columns)}).stdout
     assert told == piped

@@ -48,7 +48,7 @@ def test_refusals_name_attempt_and_next_step(results):
 def test_waiting_is_a_reason():
     """A call that ran because it waited says so, from the record that the guard made of it."""
     from otel_loopguard import Guard
-    from otel_loopguard.cli.demo.reasons import reason_of
+    from otel_loopguard.cli.demo.run import reason_of
     from otel_loopguard.engine.words import Outcome, ToolCall
 
     now = [0.0]

@@ -1,0 +1,229 @@
+"""Run stories under the guard, and read each call back with the guard's decision about it and the reason."""
+
+from __future__ import annotations
+
+import logging
+import os
+import warnings
+from collections import deque
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from opentelemetry.sdk.trace import SpanProcessor
+
+from otel_loopguard import semconv
+from otel_loopguard.cli.demo.stories import LANGGRAPH, POLICY
+from otel_loopguard.cli.demo.world import make_tools
+from otel_loopguard.engine.words import Action, Sameness, Usage
+from otel_loopguard.errors import ToolLoopError
+from otel_loopguard.instrumentation.call import GuardedCall
+from otel_loopguard.instrumentation.instrumentor import instrument, uninstrument
+from otel_loopguard.report import Spent
+from otel_loopguard.testing.agent import ScriptedAgent
+from otel_loopguard.turns.scope import CALL
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from typing import TypeAlias
+
+    from opentelemetry.context import Context
+    from opentelemetry.sdk.metrics import MeterProvider
+    from opentelemetry.sdk.trace import Span, TracerProvider
+
+    from otel_loopguard.cli.demo.stories import NextCall, Story
+    from otel_loopguard.cli.demo.world import Tools
+    from otel_loopguard.engine.words import Record
+    from otel_loopguard.testing.agent import Ask, Transcript
+
+    Agent: TypeAlias = Callable[[Tools, NextCall], Transcript]
+
+FIRST_TOKENS = 1_000
+"""The tokens that are assumed for the prompt and the descriptions of the tools."""
+CHARACTERS = 4
+"""The characters that are assumed to be one token."""
+
+
+class Row(NamedTuple):
+    """One call: what the model asked for, the guard's decision with its reason, and the text that the model read."""
+
+    ask: Ask
+    outcome: str
+    """As in ``loopguard.outcome``; ``nudged`` for any result that carries a sentence, also that of a failed call."""
+    mode: str
+    """The loop that was detected; empty if none was."""
+    reason: str
+    text: str
+    at: float
+    """The start of the call, in seconds since 1970."""
+    tokens: int
+    """Of the model request that asked for this call, input and output together."""
+    in_loop: bool
+    """The call was refused, or was a repeat without news."""
+
+    @property
+    def refused(self) -> bool:
+        """True if the tool did not run."""
+        return self.outcome in semconv.REFUSED_OUTCOMES
+
+
+class StoryResult(NamedTuple):
+    """A story, run to its end."""
+
+    story: Story
+    rows: list[Row]
+    error: ToolLoopError | None
+    """The error with which the guard ended the run; None if it did not."""
+
+    @property
+    def as_expected(self) -> bool:
+        """True if a stuck agent was stopped, or a working one not hindered."""
+        return any(row.refused for row in self.rows) != self.story.works
+
+    @property
+    def spent(self) -> Spent:
+        """The tokens of all model requests of the story."""
+        return Spent(sum(row.tokens for row in self.rows), sum(row.tokens for row in self.rows if row.in_loop))
+
+
+class CallLog(SpanProcessor):
+    """Keeps the calls that the guard has seen and that ``run_story`` has not read back yet, each with its span."""
+
+    def __init__(self) -> None:
+        self.calls: deque[tuple[Span, GuardedCall]] = deque()
+
+    def on_start(self, span: Span, parent_context: Context | None = None) -> None:
+        """Keep a span of a tool call, with the call."""
+        call = None if parent_context is None else parent_context.get(CALL)
+        if isinstance(call, GuardedCall):
+            self.calls.append((span, call))
+
+
+@contextmanager
+def guarded(tracers: TracerProvider, meters: MeterProvider | None) -> Iterator[CallLog]:
+    """Switch the guard on for a block, with these providers, as any program does; yield the calls that it sees."""
+    os.environ["OTEL_PYTHON_LOOPGUARD_SUMMARY"] = "off"  # the demo has its own
+    logger, log = logging.getLogger("otel_loopguard"), CallLog()
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)  # the demo shows its news already
+    tracers.add_span_processor(log)
+    instrument(POLICY, tracer_provider=tracers, meter_provider=meters)
+    try:
+        yield log
+    finally:
+        uninstrument()
+        logger.setLevel(level)
+
+
+def agent_of(story: Story) -> Agent | None:
+    """Return the agent that runs a story; None if it needs LangGraph, which is not installed or too old."""
+    if story.name != LANGGRAPH:
+        return _by_hand
+    try:
+        with warnings.catch_warnings(record=True):
+            warnings.simplefilter("ignore")  # some versions warn of themselves, after a filter of their own
+            from otel_loopguard.cli.demo import langgraph_agent  # noqa: PLC0415 - imports LangGraph
+    except ImportError:
+        return None
+    return langgraph_agent.run
+
+
+def _by_hand(tools: Tools, next_call: NextCall) -> Transcript:
+    return ScriptedAgent(tools, lambda transcript: next_call(transcript.read), agent_name="demo").run()
+
+
+def run_story(story: Story, agent: Agent, log: CallLog, show: Callable[[int, Row], None]) -> StoryResult:
+    """Run one message of a user, in a new world. ``show`` gets each call when it is over, with its number from 1."""
+    rows: list[Row] = []
+
+    def add_row(text: str) -> None:
+        span, call = log.calls.popleft()
+        rows.append(_row_of(story.script[len(rows)], span, call, text, rows))
+        show(len(rows), rows[-1])
+
+    def next_call(read: Sequence[str]) -> Ask | None:
+        for text in read[len(rows) :]:
+            add_row(text)
+        gives_up = sum(row.refused for row in rows) >= story.gives_up
+        return None if gives_up or len(rows) == len(story.script) else story.script[len(rows)]
+
+    error = agent(make_tools(), next_call).error
+    if error is not None:
+        if not isinstance(error, ToolLoopError):
+            raise error
+        add_row(str(error))
+    return StoryResult(story, rows, error)
+
+
+def _row_of(ask: Ask, span: Span, call: GuardedCall, text: str, before: Sequence[Row]) -> Row:
+    """Make the row of a call whose result is this text, and count the model request that asked for it.
+
+    That request read all calls ``before`` and their results. A real model's usage would be in its response.
+    """
+    attributes: Any = span.attributes
+    trip: Any = next((event.attributes for event in span.events if event.name == semconv.EVENT_TRIP), {})
+    is_loop = call.decision.is_loop_step
+    read = sum(len(one.text) + len(str(one.ask)) for one in before)
+    usage = Usage("scripted", FIRST_TOKENS + read // CHARACTERS, len(str(ask)) // CHARACTERS)
+    call.runtime.usage.response("demo", ["call"], usage, call.span.context)
+    call.runtime.usage.judged("demo", "call", is_loop=is_loop)
+    is_nudged = trip.get(semconv.ACTION) == "nudge" and not attributes.get(semconv.UNDELIVERED)
+    return Row(
+        ask,
+        outcome="nudged" if is_nudged else str(attributes[semconv.OUTCOME]),
+        mode=str(trip.get(semconv.MODE, "")),
+        reason=reason_of(call.decision.record, trip),
+        text=text,
+        at=(span.start_time or 0) / 1e9,
+        tokens=(usage.input_tokens or 0) + (usage.output_tokens or 0),
+        in_loop=is_loop,
+    )
+
+
+# --- the reason of a decision ----------------------------------------------------------------------------------------
+
+PERCENT = "\N{NO-BREAK SPACE}%"
+_SAMENESS = {
+    Sameness.ALIKE: "only ids and numbers differ",
+    Sameness.PROGRESS: "the numbers move on",
+    Sameness.DIFFERENT: "the result has changed",
+}
+_REFUSED = {
+    str(Action.REUSE): "",
+    str(Action.BLOCK): "",
+    str(Action.CONCLUDE): "; a conclusion is due",
+    str(Action.ABORT): "; too many refusals without news",
+}
+"""The verdicts of calls that are refused, and what is to come."""
+
+
+def reason_of(record: Record, trip: Mapping[str, object]) -> str:
+    """Return the reason of a decision; ``trip`` are the attributes of the loop that was detected, empty if none was."""
+    if not trip:
+        return _why_it_ran(record)
+    mode, count, limit = trip[semconv.MODE], trip[semconv.COUNT], trip[semconv.LIMIT]
+    to_come = _REFUSED.get(str(trip[semconv.VERDICT]))
+    if to_come is None:
+        return "; ".join(filter(None, (f"{mode}: {count}, nudge limit {limit}", _evidence(record))))
+    again = f"; attempt {record.attempt}" if record.attempt > int(str(count)) else ""
+    return f"{mode}: {count}, limit {limit}{again}{to_come}"
+
+
+def _why_it_ran(record: Record) -> str:
+    if record.stats is None:
+        return "a new call"
+    if record.sameness in _SAMENESS:
+        return _SAMENESS[record.sameness]
+    if record.changed_between:
+        return "the same result, but something changed since"
+    if record.waited:
+        return "the same result, but it waited"
+    return "; ".join(filter(None, ("the same result", _evidence(record))))
+
+
+def _evidence(record: Record) -> str:
+    """Return the sum of the call's evidence, and what made this repeat prove less; empty if it proves nothing."""
+    if record.sameness is not Sameness.SAME or not record.limit.weight:
+        return ""
+    news = record.since[0]
+    less = f" (weighs less: {news} new result{'s' * (news > 1)} in between)" if news else ""
+    return f"evidence {100 * record.stats.evidence:.0f}{PERCENT}{less}"
