@@ -25,7 +25,8 @@ import otel_loopguard as loopguard
 from otel_loopguard import Policy, Rule, ToolCall, semconv
 from otel_loopguard.cli.replay.judge import PolicyJudge
 from otel_loopguard.cli.watch.exports import Exports
-from otel_loopguard.cli.watch.live import LiveJudge, MalformedError
+from otel_loopguard.cli.watch.live import LiveJudge
+from otel_loopguard.cli.watch.otlp_messages import MalformedError
 from otel_loopguard.cli.watch.report import WatchReport
 from otel_loopguard.engine.words import Outcome, Usage
 from otel_loopguard.instrumentation.call import GuardedCall

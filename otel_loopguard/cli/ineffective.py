@@ -1,12 +1,7 @@
-"""Find the limits of a policy that no call ever reaches, and the actions above the policy's own.
+"""Find the settings of a policy file that have no effect: limits that other limits come before, and actions.
 
-No table has the limits that come before others: the guard itself is asked. It judges drawn loops under the policy, with
-the limit and with one that is never reached. If the loops that this limit decides by default are all the same, it is
-not reached. It may still raise the default: then a lower value has the same effect, and removing it has another one.
-A limit that decides none of these loops is not judged.
-
-A fleet has hundreds of tools. So a limit is judged under those that its loops call, and once for all tools that only
-their names tell apart.
+The guard itself is asked: it judges some sample loops with the limit, and with one that no loop reaches. If the limit
+changes none of the loops that it decides by default, it has no effect. A limit that decides none is not judged.
 """
 
 from __future__ import annotations
@@ -37,36 +32,39 @@ if TYPE_CHECKING:
     Calls = Callable[[str], Iterator[tuple[ToolCall, Outcome]]]
 
 _LONGEST = 48
-"""The calls of a loop. A limit above is judged only if the loop is refused before."""
+"""The calls of a sample loop. A higher limit is judged only if the loop is refused before."""
 _NEVER = 1_000_000
-"""A limit that no drawn loop reaches. 0 would switch the whole mode off, with its other limits."""
-_KEY = b"of drawn loops"
+"""A limit that no sample loop reaches. 0 would switch off the whole mode, with its other limits."""
+_KEY = b"of sample loops"
 _SECONDS = 0.5
-"""Between two calls: so short that no time counts."""
+"""The time between two calls: too short to count as a pause."""
 _BY_KIND = ("read_page", "update_record", "frobnicate", "get_status", "run_command")
-"""Tools of several kinds, for limits that hold for all tools."""
+"""A tool of each kind, for limits that hold for all tools."""
 _OTHERS = ("read_other", "write_other")
-"""Tools that are called in between."""
+"""Tools for the calls between those of a loop."""
 _WILD = frozenset("*?[")
 _OF_TURN = (Mode.NO_NOVELTY, Mode.GLOBAL_CIRCUIT_BREAKER)
 """Modes that count the calls of all tools. A loop of one tool cannot tell whether a limit of this tool is reached."""
 _TEXT = "The orders of the customer are listed below, the newest one first, each with its number and state."
-"""Longer than an acknowledgement."""
+"""A result that is longer than an acknowledgement."""
 
 
 class Loop(NamedTuple):
-    """A kind of loop, as a message names it, and its calls with this tool."""
+    """A kind of loop."""
 
     name: str
+    """As messages name it."""
     calls: Calls
+    """Takes the name of a tool; yields the calls of the loop, each with its outcome."""
 
 
 class Judged(NamedTuple):
-    """The places of the calls that were refused, and of those that were nudged; the mode of the first refusal."""
+    """What the guard did about a loop. Calls are numbered from 1."""
 
     refused: tuple[int, ...]
     nudged: tuple[int, ...]
     mode: str
+    """The mode of the first refusal; empty without one."""
 
 
 def _same(outcome: Outcome) -> Calls:
@@ -133,10 +131,10 @@ LOOPS = (
 
 
 def ineffective(loaded: LoadedPolicy) -> Iterator[Problem]:
-    """Name each action and limit of a file that has no effect, with the one that comes before it."""
+    """Yield a problem for each limit and action of the policy file that has no effect. Each names the reason."""
     yield from _above_ceiling(loaded)
     yield from _out_of_scope(loaded)
-    # To be judged as it will be when it refuses. No fingerprint leaves, so any key will do.
+    # A policy that refuses nothing yet is judged as if it did. No fingerprint leaves, so any key will do.
     policy = replace(loaded.policy, action=max(loaded.policy.action, Action.BLOCK), hash_key=_KEY)
     remedies = _Remedies(policy)
     for path, origin in loaded.origins.items():
@@ -149,7 +147,7 @@ def ineffective(loaded: LoadedPolicy) -> Iterator[Problem]:
         if policy.order and not {mode, *with_it} & set(policy.order):
             yield Problem(dotted(path), origin, value, f"has no effect: `order` leaves {mode} out.")
             continue
-        if mode in policy.own_rows:  # no drawn loop is known to be one of these
+        if mode in policy.own_rows:  # no sample loop is known to be one of a user's own detector
             continue
         remedy = remedies.of(path, value)
         if remedy is not None:
@@ -157,9 +155,9 @@ def ineffective(loaded: LoadedPolicy) -> Iterator[Problem]:
 
 
 def _above_ceiling(loaded: LoadedPolicy) -> Iterator[Problem]:
-    """Name the actions of tools and modes, and the limits of ``abort``, that the policy's action does not allow.
+    """Yield the actions of tools and modes, and the limits ``abort``, that the policy's own action does not allow.
 
-    An action of the environment is meant to lower those of the file.
+    If the environment sets that action, it is meant to lower those of the file: then there are none.
     """
     ceiling = loaded.policy.action
     if loaded.file is None or loaded.origins.get(("action",), "").startswith(PREFIX):
@@ -178,7 +176,7 @@ def _above_ceiling(loaded: LoadedPolicy) -> Iterator[Problem]:
 
 
 def _out_of_scope(loaded: LoadedPolicy) -> Iterator[Problem]:
-    """Name the settings of conversations where none is remembered."""
+    """Yield the settings about conversations of a policy that does not remember conversations."""
     policy, in_file = loaded.policy, loaded.file or " "
     is_left_out = bool(policy.order) and Mode.NO_NOVELTY not in policy.order
     for path, origin in loaded.origins.items():
@@ -192,7 +190,11 @@ def _out_of_scope(loaded: LoadedPolicy) -> Iterator[Problem]:
 
 
 class _Remedies:
-    """Finds the limits of a policy that others come before, each kind of tool once."""
+    """Finds the limits of a policy that have no effect.
+
+    A policy for hundreds of tools has many equal limits. So each is judged with the contracts of the tools in its loops
+    only, and once for all tools that the guard tells apart by nothing but their names.
+    """
 
     def __init__(self, policy: Policy) -> None:
         self._policy = policy
@@ -203,7 +205,7 @@ class _Remedies:
         self._matching = cache(self._globs_of)
 
     def of(self, path: Path, value: int) -> str | None:
-        """Name the limit that comes before this one; None if there is none."""
+        """Return why the limit of this path has no effect; None if it has one, or if that cannot be judged."""
         tools = _tools_of(path)
         names = (*tools, *(f"no_{tool}" for tool in tools), *_OTHERS)
         globs = sorted({glob for name in names for glob in self._matching(name)}, key=self._places.__getitem__)
@@ -226,17 +228,17 @@ class _Remedies:
         return (*wild, name) if name in self._places and not _WILD & set(name) else tuple(wild)
 
     def _nature(self, name: str) -> tuple[Any, ...]:
-        """Return what the guard knows of a tool by its name."""
+        """Return what the guard concludes from the name of a tool."""
         tool = self._named.tool(name, None)
         return tool.kind, tool.takes_next, tool.moves_cursor, repr(tool.route)
 
 
 def _overtaken(policy: Policy, path: Path, value: int) -> str | None:
-    """Name the limit that comes before this one, by the loop that goes on longest.
+    """Return why the limit of this path has no effect, by the example of the loop that goes on longest.
 
-    None if it is reached, or cannot be judged.
+    None if it has an effect, or cannot be judged.
     """
-    drawn: list[tuple[str, Loop, Judged]] = []  # with the judgement without this limit
+    drawn: list[tuple[str, Loop, Judged]] = []  # the loops that the limit decides, as judged without it
 
     def changes(other: int | None, tool: str, loop: Loop, without: Judged) -> bool:
         found = _judge(_with(policy, path, other), tool, loop)
@@ -261,9 +263,9 @@ def _overtaken(policy: Policy, path: Path, value: int) -> str | None:
 
 
 def _decides(policy: Policy, path: Path, tool: str, loop: Loop) -> bool:
-    """Return True if this limit decides the loop when all other limits have their defaults.
+    """Return True if this limit decides the loop as long as all other limits have their defaults.
 
-    The next value changes the loop then; of the usual loop, of which special limits decide some cases, any value.
+    It does if the loop goes on differently under the next value; for the first loop, under any other value.
     """
     tools = {glob: replace(one, modes={}, cap=None, action=None) for glob, one in policy.tools.items()}
     base = Policy(counting=policy.counting, words=policy.words, tools=tools, hash_key=policy.hash_key)
@@ -274,7 +276,7 @@ def _decides(policy: Policy, path: Path, tool: str, loop: Loop) -> bool:
 
 
 def _judge(policy: Policy, tool: str, loop: Loop) -> Judged:
-    """Have the guard judge a loop, up to its end by the guard."""
+    """Have the guard judge a loop, until it ends the run or the loop has ``_LONGEST`` calls."""
     times = itertools.count(0.0, _SECONDS)
     refused: list[int] = []
     nudged: list[int] = []
@@ -299,7 +301,7 @@ def _judge(policy: Policy, tool: str, loop: Loop) -> Judged:
 
 
 def _mode_of(path: Path) -> str | None:
-    """Return the mode that a limit belongs to; None for a setting that is no limit."""
+    """Return the mode of a limit; None if the path is that of another setting."""
     if path == ("max_calls",):
         return Mode.GLOBAL_CIRCUIT_BREAKER
     if path[0] == "tools" and path[-1] == "cap":
@@ -310,7 +312,7 @@ def _mode_of(path: Path) -> str | None:
 
 @cache
 def _limits() -> frozenset[str]:
-    """The settings of a rule that count calls, by their names: ``block...`` and ``nudge...``."""
+    """Return the settings of rules that are limits: their names begin with ``block`` or ``nudge``."""
     return frozenset(
         name
         for rule in DEFAULT_RULES.values()
@@ -325,7 +327,7 @@ def _default(path: Path) -> int:
 
 
 def _tools_of(path: Path) -> Sequence[str]:
-    """The tools to draw the loops with: some of several kinds, if they are concerned, and one that the glob matches."""
+    """Return the tools whose loops a limit is tried on: those of ``_BY_KIND`` that it is for, and one of its glob."""
     if path[0] != "tools":
         return _BY_KIND
     return (*(tool for tool in _BY_KIND if fnmatchcase(tool, path[1])), path[1].translate(str.maketrans("*?", "xx")))
@@ -339,7 +341,7 @@ def _value_at(policy: Policy, path: Path) -> Any:
 
 
 def _with(policy: Policy, path: Path, value: int | None) -> Policy:
-    """Return the policy with another value of this setting; None is the one that holds without it."""
+    """Return the policy with another value of this setting; None removes the setting."""
     if len(path) == 1:
         return replace(policy, max_calls=value or 0)
     if path[0] == "modes":

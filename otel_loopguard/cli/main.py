@@ -1,4 +1,4 @@
-"""``otel-loopguard COMMAND``: a table of commands. Each is one module, imported only when it is called."""
+"""``otel-loopguard COMMAND``: the table of all commands. The module of a command is imported only if it is called."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PIPE_BROKEN = 141  # 128 + SIGPIPE, the status that a shell shows for any progr
 
 
 class Command(NamedTuple):
-    """A sub-command. Its module has ``configure(parser)``, which adds arguments and sets ``run`` as a default.
+    """A command. ``configure(parser)`` in its module adds the arguments, and sets the default ``run``.
 
     ``run(options) -> int`` executes the command and returns the exit status.
     """
@@ -28,15 +28,16 @@ class Command(NamedTuple):
     name: str
     help: str
     module: str
+    """Its place below ``otel_loopguard.cli``."""
 
 
 COMMANDS = (
     Command("calibrate", "make a policy from good runs, proven on runs that were held out", "calibrate.command"),
     Command("demo", "show an agent in each kind of loop, and the guard stopping it", "demo.command"),
-    Command("doctor", "check that loops are stopped here or in your app; name the remedy if not", "doctor.command"),
+    Command("doctor", "check that loops are stopped here or in your program; name the remedy if not", "doctor.command"),
     Command("policy", "check a policy file; show a policy and the source of each value", "policy"),
-    Command("replay", "apply a policy to recorded runs or exported spans, and show its decisions", "replay.command"),
-    Command("stack", "write or check the files of collector, Prometheus, Grafana and compose", "stack"),
+    Command("replay", "judge recorded runs or exported spans by a policy, and show its decisions", "replay.command"),
+    Command("stack", "write or check the files for collector, Prometheus, Grafana and compose", "stack"),
     Command(
         "watch", "run a program, or receive spans of others; refuse nothing, and report the loops", "watch.command"
     ),
@@ -44,10 +45,10 @@ COMMANDS = (
 
 
 class _Parser(argparse.ArgumentParser):
-    """Reports an unknown command or option with the usage of its own command, and the nearest name."""
+    """Reports an unknown option with the usage of its command, and with the nearest name that exists."""
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Parse the arguments. Commands have parsers of this class, too: the innermost one reports what is unknown."""
+        """Parse the arguments. A command's parser is of this class, too, and reports unknown arguments first."""
         options, unknown = super().parse_known_args(args, namespace)
         if unknown:
             names = [name for name in self._option_string_actions if name.startswith("--")]
@@ -63,7 +64,7 @@ def _near(name: str, names: Collection[str]) -> str:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command and return the exit status: the console script."""
+    """Run the command of ``argv``, or of the process if it is None, and return the exit status."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     options = _parser(arguments[0] if arguments else None).parse_args(arguments)
     with clean_output():
@@ -90,7 +91,7 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _flush() -> None:
-    """Discard output that cannot be written, or the interpreter reports it at exit."""
+    """Write what is left of the output. If that fails, discard it: else the interpreter reports it at exit."""
     try:
         sys.stdout.flush()
     except OSError:

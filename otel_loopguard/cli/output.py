@@ -1,4 +1,4 @@
-"""The one way of text to the terminal: names in files may hold escape sequences, and must not reach it."""
+"""Write text to the terminal so that escape sequences in names, which models may make up, do not reach it."""
 
 from __future__ import annotations
 
@@ -13,43 +13,43 @@ if TYPE_CHECKING:
 
 
 class CleanStream:
-    """A text stream that writes characters which are not shown as JSON escapes: text stays legible, and JSON valid."""
+    """A text stream that writes unprintable characters as the escapes of JSON, which stays valid."""
 
     def __init__(self, behind: Any) -> None:
         self.behind = behind
-        """The stream itself, for output that moves the cursor or has colours."""
+        """The stream that is written to; for output with escape sequences of our own."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.behind, name)
 
     def write(self, text: str) -> int:
-        """Write a text."""
+        """Write a text with escapes; return its length in characters."""
         self.behind.write(escaped(text))
         return len(text)
 
     def writelines(self, lines: Iterable[str]) -> None:
-        """Write several texts."""
+        """Write each text with escapes."""
         for line in lines:
             self.write(line)
 
 
 @contextmanager
 def clean_output() -> Iterator[None]:
-    """Write all output of the block to clean streams."""
+    """Let the block write its standard output and standard error by way of ``CleanStream``."""
     with redirect_stdout(CleanStream(sys.stdout)), redirect_stderr(CleanStream(sys.stderr)):
         yield
 
 
 def terminal(stream: Any) -> Any:
-    """Return the stream that takes control sequences."""
+    """Return the stream behind a ``CleanStream``, which takes escape sequences; other streams are returned as such."""
     return getattr(stream, "behind", stream)
 
 
 def counted(number: int, noun: str) -> str:
-    """Write a number with its noun: 1 run, 1,000 runs."""
+    """Return a number with its noun, such as ``1 run`` or ``1,000 runs``."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def write_line(stream: Any, line: bytes) -> None:
-    """Write a line of JSON, past the text layer: a replay writes many."""
+    """Write a line of JSON with escapes. It skips the text layer of the stream: a replay writes many lines."""
     stream.buffer.write(line if line.isascii() else escaped(line.decode()).encode())

@@ -1,4 +1,4 @@
-"""``otel-loopguard policy check FILE`` and ``policy show``."""
+"""``otel-loopguard policy check FILE`` lists the mistakes of a policy file; ``policy show`` shows a policy."""
 
 from __future__ import annotations
 
@@ -33,25 +33,27 @@ _ORDER = (
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of both."""
+    """Add the arguments of ``policy check`` and ``policy show``."""
     subparsers = parser.add_subparsers(metavar="check|show", required=True)
     check = subparsers.add_parser(
         "check",
         help="list every mistake in a policy file",
-        description="Lists every mistake in a policy file, with its line, and limits and actions that have no effect.",
-        epilog="Exit status: 0 no mistakes; 1 there is one; 2 wrong use, or the file cannot be read.",
+        description="Lists every mistake in a policy file, with its line; in a file without a mistake, the limits and "
+        "actions that have no effect.",
+        epilog="Exit status: 0 nothing to list; 1 there is something; 2 wrong use, or the file cannot be read.",
     )
     check.add_argument("file", metavar="FILE", help="a policy file (TOML)")
     check.set_defaults(run=_check)
     show = subparsers.add_parser(
         "show",
         help="show a policy; without arguments, the policy of the environment",
-        description="Shows each setting of a policy, and where it comes from.",
-        epilog="Exit status: 0; 1 the policy of the environment has mistakes; 2 wrong use, or a wrong policy.",
+        description="Shows each setting of a policy, and where its value comes from.",
+        epilog="Exit status: 0 the policy was shown; 1 the policy of the environment has mistakes; 2 wrong use, or a "
+        "preset or file with mistakes.",
     )
-    show.add_argument("--preset", metavar="NAME", help=f"one of {', '.join(preset_names())}")
-    show.add_argument("--file", metavar="FILE", help="a policy file; with --preset, it overrides that preset")
-    show.add_argument("--json", action="store_true", help="print JSON")
+    show.add_argument("--preset", metavar="NAME", help=f"show this preset: {', '.join(preset_names())}")
+    show.add_argument("--file", metavar="FILE", help="show this policy file, with --preset on top of the preset")
+    show.add_argument("--json", action="store_true", help="write JSON instead of lines")
     show.set_defaults(run=_show)
 
 
@@ -90,7 +92,11 @@ def _show(options: argparse.Namespace) -> int:
 
 
 def chosen_policy(preset: str | None, file: str | None) -> LoadedPolicy:
-    """Load the policy of a preset, of a file (over that preset), or of the environment."""
+    """Load the policy of a preset, of a file (over the preset, if both are given), or of the environment if none is.
+
+    Raise ``PolicyError`` for a preset that does not exist, and for a file with mistakes. Mistakes of the environment
+    are in the ``problems`` of the returned policy.
+    """
     if file is not None:
         if preset is not None:
             load_preset(preset)
@@ -102,7 +108,7 @@ def chosen_policy(preset: str | None, file: str | None) -> LoadedPolicy:
 
 
 def settings_of(loaded: LoadedPolicy) -> Iterator[tuple[Path, Any, str]]:
-    """List every setting with its value and source; unset ones have their default."""
+    """Yield the path, the value and the source of every setting. The source of one that is not set is ``default``."""
     policy, origins = loaded.policy, loaded.origins
     for name in schema.POLICY:
         yield (name,), json_value(getattr(policy, name)), origins.get((name,), "default")
@@ -136,7 +142,7 @@ def _rule(path: Path, rule: Rule, origins: Any) -> Iterator[tuple[Path, Any, str
 
 
 def json_value(value: Any) -> Any:
-    """Convert a value to the types of TOML and JSON."""
+    """Return the value of a setting as TOML and JSON write it: an action as text, a tuple as a list."""
     if isinstance(value, Action):
         return str(value)
     if isinstance(value, tuple):

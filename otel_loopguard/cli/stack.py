@@ -1,4 +1,7 @@
-"""``otel-loopguard stack export DIR`` and ``stack check [DIR]``: the stack's files, from the installed package."""
+"""``otel-loopguard stack export DIR`` writes the files of the stack; ``stack check [DIR]`` validates them.
+
+The stack is what receives and shows the telemetry: collector, Prometheus, Alertmanager and Grafana.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +20,8 @@ from otel_loopguard.errors import LoopGuardError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# The files of the stack. The paths are the same in the repository, in the package's copy and in an export, because the
-# files refer to each other by them.
+# The files of the stack. They refer to each other by path, so the paths are the same in the repository, in the copy in
+# the package and in an export.
 PATTERNS = (
     "collector-config.yaml",
     "deploy/collector-config-tempo.yaml",
@@ -39,44 +42,36 @@ GRAFANA_URL = "http://127.0.0.1:3000"
 """The address of Grafana in the links of the shipped rules."""
 
 _PLAIN = re.compile(r"[A-Za-z0-9._~:/?#@!&()*+,;=%\[\]-]+")
-"""The characters of an address, without those that end a text of YAML or begin a variable of Grafana: quotes and $."""
+"""The characters of an address, without quotes, which end a text of YAML, and $, which begins a variable of Grafana."""
 _TIMEOUT_SECONDS = 300  # the unit tests of the rules take 40 s of processor time
 
 _PACKAGE = Path(__file__).parents[1]
 
 
 class Check(NamedTuple):
-    """A program that validates files of the stack. It starts, serves and writes nothing."""
+    """A check of some files by the program that reads them. It starts no service, and writes nothing."""
 
     subject: str
+    """What is checked, for the output."""
     programs: tuple[str, ...]
+    """The names of the program; the first one that is installed is run."""
     arguments: tuple[str, ...]
     probe: tuple[str, ...] = ()
-    """Arguments with which the program succeeds if it can validate at all: docker may lack its compose plugin."""
+    """Arguments with which the program succeeds if it can do the check: docker may lack its plugin compose."""
 
 
+def _of_collector(subject: str, *configurations: str) -> Check:
+    arguments = ("validate", *(f"--config={name}" for name in configurations))
+    return Check(subject, ("otelcol-contrib", "otelcol-loopguard"), arguments)
+
+
+_MAIN = PATTERNS[0]
 CHECKS = (
-    Check("collector", ("otelcol-contrib", "otelcol-loopguard"), ("validate", "--config=collector-config.yaml")),
-    Check(
-        "collector with a trace back end",
-        ("otelcol-contrib", "otelcol-loopguard"),
-        ("validate", "--config=collector-config.yaml", "--config=deploy/collector-config-tempo.yaml"),
-    ),
-    Check(
-        "collector with a watcher",
-        ("otelcol-contrib", "otelcol-loopguard"),
-        ("validate", "--config=collector-config.yaml", "--config=deploy/collector-config-watch.yaml"),
-    ),
-    Check(
-        "collector that reads from Kafka",
-        ("otelcol-contrib", "otelcol-loopguard"),
-        ("validate", "--config=deploy/collector-config-kafka.yaml"),
-    ),
-    Check(
-        "collector that spreads the load",
-        ("otelcol-contrib", "otelcol-loopguard"),
-        ("validate", "--config=deploy/collector-config-balancer.yaml"),
-    ),
+    _of_collector("collector", _MAIN),
+    _of_collector("collector with a trace back end", _MAIN, "deploy/collector-config-tempo.yaml"),
+    _of_collector("collector with a watcher", _MAIN, "deploy/collector-config-watch.yaml"),
+    _of_collector("collector that reads from Kafka", "deploy/collector-config-kafka.yaml"),
+    _of_collector("collector that spreads the load", "deploy/collector-config-balancer.yaml"),
     Check("Prometheus", ("promtool",), ("check", "config", "dashboards/prometheus/prometheus.yml")),
     Check("alert rules", ("promtool",), ("test", "rules", "dashboards/prometheus/rules_test.yml")),
     Check("Alertmanager", ("amtool",), ("check-config", "dashboards/alertmanager/alertmanager.yml")),
@@ -90,7 +85,7 @@ CHECKS = (
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of both."""
+    """Add the arguments of ``stack export`` and ``stack check``."""
     subparsers = parser.add_subparsers(metavar="export|check", required=True)
     export = subparsers.add_parser(
         "export",
@@ -98,8 +93,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         description="Writes the configuration of the collector, the rules, the dashboards and compose.yaml.",
         epilog="Exit status: 0 the files were written; 2 wrong use, or a file was changed and --force is missing.",
     )
-    export.add_argument("directory", metavar="DIR", type=Path, help="the folder to write them to; made if need be")
-    export.add_argument("--force", action="store_true", help="overwrite changed files")
+    export.add_argument("directory", metavar="DIR", type=Path, help="the folder for the files; a new one is made")
+    export.add_argument("--force", action="store_true", help="overwrite files in DIR that were changed")
     export.add_argument(
         "--grafana-url",
         metavar="URL",
@@ -111,31 +106,31 @@ def configure(parser: argparse.ArgumentParser) -> None:
     check = subparsers.add_parser(
         "check",
         help="validate the files with the installed programs; starts nothing",
-        description="Validates the files with those of their programs that are installed; the others are skipped.",
-        epilog="Exit status: 0 no program found a fault; 1 one did, or a file is missing; 2 wrong use.",
+        description="Validates the files with the programs that read them. A program that is not installed is skipped.",
+        epilog="Exit status: 0 no fault was found; 1 a program found one, or a file is missing or broken; 2 wrong use.",
     )
     check.add_argument(
         "directory",
         metavar="DIR",
         type=Path,
         nargs="?",
-        help="an export; default: the files of the package",
+        help="a folder that `stack export` wrote (default: the files in the package)",
     )
-    check.add_argument("--collector", metavar="PROGRAM", help="a collector that is not on the PATH")
+    check.add_argument("--collector", metavar="PROGRAM", help="the program of the collector, if it is not on the PATH")
     check.set_defaults(run=_check)
 
 
 def shipped() -> Path:
-    """Return the folder of the files: in the installed package, or around it in a checkout."""
+    """Return the folder of the stack's files: in the installed package, or, in a checkout, the folder around it."""
     for place in (_PACKAGE / "_stack", _PACKAGE.parent):
-        if (place / PATTERNS[0]).is_file():
+        if (place / _MAIN).is_file():
             return place
     msg = "this installation has no stack files: install otel-loopguard from its wheel, or use a checkout"
     raise LoopGuardError(msg)
 
 
 def files(place: Path) -> list[Path]:
-    """List the stack's files below a directory, relative to it."""
+    """Return the paths of the stack's files that are in a folder, relative to it."""
     return sorted(path.relative_to(place) for pattern in PATTERNS for path in place.glob(pattern))
 
 
@@ -145,12 +140,12 @@ def _export(options: argparse.Namespace) -> int:
     linked = sorted({str(link) for path in contents for link in _links(target, path)})
     if linked:
         names = "\n".join(f"  {link}" for link in linked)
-        msg = f"these in {target} are symbolic links, through which nothing is written; remove them:\n{names}"
+        msg = f"nothing was written to {target}, because these are symbolic links; remove them:\n{names}"
         raise LoopGuardError(msg)
     changed = [path for path, content in contents.items() if _differs(target / path, content)]
     if changed and not options.force:
         names = "\n".join(f"  {path}" for path in changed)
-        msg = f"these files in {target} were changed; --force overwrites them:\n{names}"
+        msg = f"nothing was written to {target}, because these files were changed; --force overwrites them:\n{names}"
         raise LoopGuardError(msg)
     for path, content in contents.items():
         (target / path).parent.mkdir(parents=True, exist_ok=True)
@@ -160,13 +155,13 @@ def _export(options: argparse.Namespace) -> int:
 
 
 def _links(target: Path, path: Path) -> Iterator[Path]:
-    """Yield the symbolic links below the target on the way to a file. The target itself may be one."""
+    """Yield the parts of a path that are symbolic links in the target. The target itself may be one."""
     return (part for part in (path, *path.parents[:-1]) if (target / part).is_symlink())
 
 
 def _url(text: str) -> str:
     if not text.startswith(("http://", "https://")):
-        raise argparse.ArgumentTypeError(f"{text} is no address; such as {GRAFANA_URL}")
+        raise argparse.ArgumentTypeError(f"{text!r} must begin with http:// or https://, such as {GRAFANA_URL}")
     if not _PLAIN.fullmatch(text):
         remedy = "write line breaks, blanks, quotes and letters beyond ASCII as %XX, and in the host's name as xn--"
         raise argparse.ArgumentTypeError(f"{text!r} has characters that may not stand in an address: {remedy}")
@@ -174,7 +169,7 @@ def _url(text: str) -> str:
 
 
 def _content(source: Path, path: Path, grafana_url: str) -> bytes:
-    """Return a file with this address of Grafana. In compose.yaml the address is the one that compose publishes."""
+    """Return a file with this address of Grafana in its links. compose.yaml keeps the address that it publishes."""
     content = (source / path).read_bytes()
     return content.replace(GRAFANA_URL.encode(), grafana_url.encode()) if path.parts[0] == "dashboards" else content
 
@@ -190,7 +185,7 @@ def _check(options: argparse.Namespace) -> int:
         print(f"failed   {failure}")
     results = [_passes(check, place, options.collector) for check in CHECKS]
     if None in results:
-        print(f"{results.count(None)} of {len(CHECKS)} checks were skipped: nothing is known of their files.")
+        print(f"{results.count(None)} of {len(CHECKS)} checks were skipped: their files may have faults.")
     return int(bool(failures) or False in results)
 
 
@@ -210,7 +205,7 @@ def _unreadable(place: Path) -> Iterator[str]:
 
 
 def _passes(check: Check, place: Path, collector: str | None) -> bool | None:
-    """Return False if the program rejects the files, None if no program can check them, which is printed."""
+    """Run a check, and print its result. Return False if the program found a fault, None if the check was skipped."""
     names = (collector,) if collector and check.subject.startswith("collector") else check.programs
     program = next((found for name in names if (found := shutil.which(name))), None)
     if program is None:

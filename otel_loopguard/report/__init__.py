@@ -1,7 +1,7 @@
 """The HTML report: one file that shows which calls looped, and needs no network.
 
-Use ``write(path, runs)`` for a list of runs, and ``Report`` for runs that arrive one by one. The file holds tool names,
-modes, run ids and counts, never an argument or a result. Only its owner may read it.
+``write(path, runs)`` writes a list of runs; ``Report`` takes runs one by one. The file holds names of tools, modes and
+runs, times and counts, and no argument or result. Only its owner may read it.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ class ReportError(LoopGuardError):
 
 
 class Report:
-    """A report to which runs are added one by one."""
+    """A report to which runs are added one by one. ``write`` makes the file."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        """Open the file once, so that a wrong path fails now and not after all the work. No empty file is left."""
+        """Raise ``ReportError`` if the file cannot be written there, before any work is done. No empty file is left."""
         self.path = Path(path)
         self._columns = Columns()
         try:
@@ -43,11 +43,14 @@ class Report:
             raise _cannot(self.path, error) from error
 
     def add(self, run: Run) -> None:
-        """Add one turn."""
+        """Add one turn of a run. Raise ``ValueError`` if the decision of a call is none of ``DECISIONS``."""
         self._columns.add(run)
 
     def write(self, *, title: str = _TITLE, subtitle: str = "", conditional: bool = False) -> None:
-        """Write the file. ``conditional``: the calls are judged after they ran, and the page says "would"."""
+        """Write the file, or raise ``ReportError``. The subtitle is extended by the time and the version.
+
+        ``conditional``: the calls were judged after they had run, so the page says "would be refused".
+        """
         now = datetime.now(timezone.utc).strftime("%Y-%m-%d %H:%M UTC")
         details = [harmless(part) for part in (subtitle, f"written {now}", f"otel-loopguard {__version__}") if part]
         text = page(
@@ -67,7 +70,7 @@ def write(
     subtitle: str = "",
     conditional: bool = False,
 ) -> None:
-    """Write a report of these runs to a file. ``conditional``: the calls are judged after they ran."""
+    """Write a report of these runs to a file, as ``Report.write`` does. Raise ``ReportError`` if that fails."""
     report = Report(path)
     for run in runs:
         report.add(run)
@@ -75,4 +78,4 @@ def write(
 
 
 def _cannot(path: Path, error: OSError) -> ReportError:
-    return ReportError(f"{path}: the report cannot be written: {error.strerror}")
+    return ReportError(f"{path}: the report cannot be written: {error.strerror}. Name another file")

@@ -1,6 +1,6 @@
-"""Store runs as columns of small numbers: a report of 100,000 calls is then about a megabyte.
+"""Store runs as columns of small numbers, so that a report of 100,000 calls is about a megabyte.
 
-All calls are counted. The timeline keeps calls up to a bound, because a replay may be of any length.
+All calls are counted; only the first ``MOST_CALLS`` are kept for the timeline.
 """
 
 from __future__ import annotations
@@ -10,24 +10,29 @@ from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 from otel_loopguard.engine.quoting import clean_name
-from otel_loopguard.report.bins import binned
 from otel_loopguard.report.records import DECISIONS, TRIPS, Spent
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from otel_loopguard.report.records import Call, Run
 
 MOST_CALLS = 250_000
-"""Calls that the timeline shows. Further calls are only counted, which the page states."""
+"""Calls that the timeline shows. Later ones are only counted, and the page says so."""
 MOST_NAMES = 10_000
+"""Names of tools, and names of modes. Later ones are shown as ``(others)``."""
+MOST_BINS = 60
+"""Parts of the time, or of the order, in which trips are counted."""
 _LONGEST_NAME = 120
 _CODES = {word: code for code, word in enumerate(DECISIONS)}
 _FIRST_TRIP = _CODES[TRIPS[0]]
 
 
 class Names:
-    """A table of names, each with its number. A model may write names, so their length and count are bounded."""
+    """Numbers names in the order in which they come. ``first`` have the numbers from 0.
+
+    A model may make up names, so there are at most about ``most``, each as ``shown`` returns it.
+    """
 
     def __init__(self, *first: str, most: int = MOST_NAMES, shown: Callable[[str], str] = clean_name) -> None:
         self.list = list(first)
@@ -36,7 +41,7 @@ class Names:
         self._numbers = {name: number for number, name in enumerate(first)}
 
     def number(self, name: str) -> int:
-        """Return the number of a name."""
+        """Return the number of a name, which is a new one for a new name."""
         found = self._numbers.get(name)
         if found is None:
             shown = self._shown(name) if len(self.list) < self._most else "(others)"
@@ -50,13 +55,13 @@ class Names:
 
 
 def harmless(name: str) -> str:
-    """Cut a long id or title, and replace unprintable characters, which include those that reverse text."""
+    """Return an id or title cut to 120 characters, with ``?`` for characters that are not printable."""
     cut = name if len(name) <= _LONGEST_NAME else name[: _LONGEST_NAME - 1] + "…"
     return "".join(character if character.isprintable() else "?" for character in cut)
 
 
 class Columns:
-    """The columns of all runs that were added."""
+    """Collects runs, and returns the data of the page."""
 
     def __init__(self, most_calls: int = MOST_CALLS) -> None:
         self._most_calls = most_calls
@@ -69,7 +74,7 @@ class Columns:
         self._trips: tuple[Any, ...] = (array("Q"), array("d"), array("I"), array("B"))
         self._span = (float("inf"), float("-inf"))
         self._spent: list[Spent | None] = []
-        """Of each turn that is kept."""
+        """The tokens of each turn that is kept for the timeline."""
         self._all_spent: Spent | None = None
         self._all_calls = self._all_turns = self._looping = self._kept_out = 0
 
@@ -117,7 +122,7 @@ class Columns:
         self._times.append(call.at or 0.0)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the page's data as plain JSON types."""
+        """Return the data of the page, of types that JSON has."""
         timed = self._timed and self._all_calls > 0
         positions, times, modes, codes = self._trips
         ends = self._span if timed else (0.0, float(max(self._all_calls - 1, 0)))
@@ -137,12 +142,29 @@ class Columns:
             "spent": None if self._all_spent is None else self._spent_to_json(self._all_spent),
             "calls": {name: column.tolist() for name, column in self._calls.items()},
             "at": [round(at, 3) for at in self._times] if timed else None,
-            "over": {"timed": timed, **binned(times if timed else positions, modes, codes, ends)},
+            "over": {"timed": timed, **_binned(times if timed else positions, modes, codes, ends)},
         }
 
     def _spent_to_json(self, total: Spent) -> dict[str, Any]:
         turns = [(None, None) if one is None else (one.tokens, one.in_loops) for one in self._spent]
         return {**total._asdict(), "turns": turns}
+
+
+def _binned(
+    places: Sequence[float], modes: Sequence[int], codes: Sequence[int], ends: tuple[float, float]
+) -> dict[str, Any]:
+    """Count trips by mode and decision in ``MOST_BINS`` bins of equal width.
+
+    ``places`` are the times of the trips, or their positions among all calls. ``ends`` are those of the first and the
+    last call. ``modes`` and ``codes`` are the numbers of mode and decision of each trip.
+    """
+    start, last = ends if places else (0.0, 0.0)
+    width = ((last - start) or 1.0) / MOST_BINS
+    rows: dict[tuple[int, int], list[int]] = {}
+    for place, mode, code in zip(places, modes, codes, strict=True):
+        row = rows.setdefault((mode, code), [0] * MOST_BINS)
+        row[min(int((place - start) / width), MOST_BINS - 1)] += 1
+    return {"start": start, "width": width, "rows": [[*key, row] for key, row in sorted(rows.items())]}
 
 
 def _sum(one: Spent, other: Spent) -> Spent:
@@ -157,5 +179,5 @@ def _code(call: Call) -> int:
     try:
         return _CODES[call.decision]
     except KeyError:
-        msg = f"decision {call.decision!r}: must be one of {', '.join(DECISIONS)}"
+        msg = f"the decision {call.decision!r} of a call of {call.tool} must be one of {', '.join(DECISIONS)}"
         raise ValueError(msg) from None

@@ -1,4 +1,4 @@
-"""Assemble the HTML file from text, style, script and data. Its security policy forbids every request."""
+"""Assemble the HTML file from its parts. Its Content-Security-Policy forbids all requests, and all other scripts."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _ESCAPES = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u202
 
 
 def page(data: dict[str, Any], *, title: str, subtitle: str) -> str:
-    """Return the whole file. Text from outside is escaped, and only our script may run."""
+    """Return the text of the file. ``data`` is what ``Columns.to_json`` returns; title and subtitle are plain text."""
     style = "\n".join(map(_asset, _STYLES))
     script = f"/* uPlot\n\n{_asset(_LICENSE)}*/\n{_asset(_LIBRARY)}\n(() => {{\n'use strict';\n"
     script += f"{_meaning()}\n" + "\n".join(map(_asset, _SCRIPTS)) + "})();\n"
@@ -42,7 +42,7 @@ def page(data: dict[str, Any], *, title: str, subtitle: str) -> str:
 
 
 def _meaning() -> str:
-    """Return the short description of each mode for the script. The modes of a user's own detectors have none."""
+    """Return a line of script with a short description of each mode. Modes of a user's own detectors have none."""
     titles = {str(mode): row.about.title for mode, row in ROWS.items() if row.about is not None}
     return f"const MEANING = {orjson.dumps(titles).decode()};"
 

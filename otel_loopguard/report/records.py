@@ -1,4 +1,4 @@
-"""The input of a report: runs, their calls, and the decision on each. No argument and no result."""
+"""The input of a report: turns, their calls, and the decision on each call. No argument and no result."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 DECISIONS = ("ran", "failed", "nudged", "reused", "refused", "concluded", "aborted")
-"""The possible fates of a call, from the mildest to the strongest."""
+"""What may happen to a call, from the mildest to the strongest."""
 
 TRIPS = DECISIONS[2:]
 """The decisions that a loop caused."""
@@ -30,43 +30,51 @@ class Call(NamedTuple):
 
     tool: str
     identity: int
-    """Equal for equal calls of a turn (tool and arguments): a digest or a number, never an argument."""
+    """The same number for calls of a turn with the same tool and the same arguments."""
     decision: str = "ran"
+    """One of ``DECISIONS``."""
     mode: str = ""
-    """The mode that tripped; empty if none did."""
+    """The mode of the trip; empty if there is none."""
     at: float | None = None
-    """The start of the call in seconds, since 1970 or since the start of the run."""
+    """The start of the call in seconds, since 1970 or since the start of the run; None if it is not known."""
     has_run: bool = False
-    """It was read in a model request: it ran, if the turn was not over before, also if it is concluded."""
+    """True if a model request had the call with its result: then it ran, also if it is ``concluded``."""
 
     @property
     def is_kept_out(self) -> bool:
-        """True if the call does not run."""
+        """True if the call did not run, or would not have."""
         return self.decision in _KEPT_OUT and not (self.has_run and self.decision == "concluded")
 
 
 class Spent(NamedTuple):
-    """The tokens of model requests, input and output together, and their cost if they have prices."""
+    """The tokens of model requests, input and output together."""
 
     tokens: int
     in_loops: int = 0
+    """Those of requests that only asked for refused calls, or for repeats without news."""
     cost: float | None = None
+    """In the currency of the policy's prices; None without a price."""
     cost_in_loops: float | None = None
 
 
 class Run(NamedTuple):
-    """One turn of a run. A turn may be passed in parts, as several of these in order."""
+    """One turn of a run, or a part of a turn; parts are added in order."""
 
     run_id: str
     turn: int | str
+    """The number of the turn in its run, from 1, or a name of your own."""
     calls: Sequence[Call]
     spent: Spent | None = None
     """The tokens of its model requests; None if they are not known."""
     looped_before: bool | None = None
-    """For a later part of a turn: True if an earlier part has a trip. None for a whole turn or its first part."""
+    """None for a whole turn, or its first part. For a later part: True if an earlier part has a trip."""
 
 
 def decision(action: Action | None, *, failed: bool = False) -> str:
-    """Return the word for a guard's action. A nudge on a failed call is a nudge."""
+    """Return the word of ``DECISIONS`` for an action of the guard; None is no loop. ``failed``: the tool failed.
+
+    >>> decision(Action.BLOCK), decision(None, failed=True), decision(Action.NUDGE, failed=True)
+    ('refused', 'failed', 'nudged')
+    """
     ran = "failed" if failed else "ran"
     return ran if action is None else _OF_ACTION.get(action, ran)

@@ -22,30 +22,33 @@ class Ask(NamedTuple):
 
 
 class Transcript:
-    """The calls of a run and their results, as the model saw them."""
+    """The calls that the model of a run asked for, and their results as it read them."""
 
     def __init__(self) -> None:
         self.asked: list[Ask] = []
+        """The calls, in order; refused ones, too."""
         self.read: list[str] = []
-        """The text of each tool result in the next request of the model."""
+        """The text of each result, in order: that of the tool, perhaps with a sentence of the guard, or a refusal."""
         self.error: BaseException | None = None
-        """The exception that ended the run, if one did."""
-        self.ended = ""
-        """The framework's own words, if this version of it ends such a run without an error of the program."""
+        """The exception that ended the run; None if none did."""
 
     @property
     def refused(self) -> list[int]:
-        """The positions, from 0, of the results that are refusals."""
+        """The positions of the refusals in ``read``, from 0."""
         return [position for position, text in enumerate(self.read) if "tool_loop_detected" in text]
 
 
 Script = Callable[[Transcript], "Ask | tuple[str, dict[str, Any]] | None"]
+"""Takes the transcript so far; returns the next call, or None if the model answers the user."""
 
 
 class ScriptedAgent:
     """Makes the calls of its script one after the other, each guarded as ``loopguard.call`` guards it.
 
-    The script is a list of calls, or a function from the transcript so far to the next call or None.
+    The script is a list of calls, each a tool and its arguments, or a ``Script``. After ``most`` calls it counts as
+    endless, and ``AssertionError`` is raised.
+
+    >>> agent = ScriptedAgent({"read_file": open_and_read}, [("read_file", {"path": "a.txt"})] * 5)
     """
 
     def __init__(
@@ -64,7 +67,7 @@ class ScriptedAgent:
         self._most = most
 
     def run(self) -> Transcript:
-        """Run one turn."""
+        """Run one turn. A ``ToolLoopError`` ends it, and is in the transcript; other exceptions are raised."""
         transcript = Transcript()
         with turn(self._conversation_id, agent_name=self._agent_name):
             try:
@@ -75,7 +78,7 @@ class ScriptedAgent:
         return transcript
 
     async def arun(self) -> Transcript:
-        """Run one turn, whose tools may be async."""
+        """Run one turn as ``run`` does; its tools may be async."""
         transcript = Transcript()
         with turn(self._conversation_id, agent_name=self._agent_name):
             try:

@@ -38,14 +38,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SeenTrip:
-    """One ``tool_loop_detected`` event."""
+    """One trip, as its event ``tool_loop_detected`` has it."""
 
     mode: str
     verdict: str
+    """The action that the rules want, such as ``block``."""
     action: str
+    """The action that was taken: the verdict, or ``observe`` or ``nudge`` if the policy allows no more."""
     tool: str
     count: int
     limit: int
+    """The count at which the verdict is given."""
 
 
 class Recording:
@@ -61,10 +64,11 @@ class Recording:
         self.logger_provider = LoggerProvider()
         self.logger_provider.add_log_record_processor(SimpleLogRecordProcessor(self._logs))
         self.runtime: Runtime | None = None
+        """The guard that is recorded; None before the block of ``guarded`` has begun."""
 
     @property
     def spans(self) -> list[ReadableSpan]:
-        """The finished spans of tool calls, in the order in which they were started."""
+        """The guard's finished spans of tool calls, in the order in which the calls began."""
         ours = [
             span
             for span in self._spans.get_finished_spans()
@@ -81,7 +85,7 @@ class Recording:
 
     @property
     def outcomes(self) -> list[str]:
-        """The outcome of each call: executed, nudged, reused, blocked, aborted, failed, cancelled."""
+        """The outcome of each call, in order: executed, nudged, reused, blocked, aborted, failed or cancelled."""
         return [str((span.attributes or {}).get(semconv.OUTCOME)) for span in self.spans]
 
     @property
@@ -95,7 +99,10 @@ class Recording:
         ]
 
     def counted(self, metric: str, **attributes: str) -> float:
-        """The sum of a counter, or a histogram's count, over all series with these attributes (dots as ``__``)."""
+        """Return the sum of a counter, or the number of values of a histogram, over all series with these attributes.
+
+        Write ``__`` for the dots of a name: ``recording.counted("loopguard.trips", loopguard__action="block")``.
+        """
         wanted = {name.replace("__", "."): value for name, value in attributes.items()}
         return sum(
             getattr(point, "value", getattr(point, "count", 0))
@@ -104,7 +111,7 @@ class Recording:
         )
 
     def points(self, metric: str) -> list[Any]:
-        """All data points of one of the guard's metrics."""
+        """Return all data points of a metric; none if it was not recorded."""
         data = self._metrics.get_metrics_data()
         return [
             point
@@ -135,10 +142,10 @@ def guarded(
     sampler: Sampler | None = None,
     clock: Callable[[], float] | None = None,
 ) -> Iterator[Recording]:
-    """Switch the guard on for a block, with this policy, and record its telemetry.
+    """Switch the guard on for a block, and record its telemetry. A guard that is on already is replaced until the end.
 
-    A guard that is on already is replaced during the block. With a ``clock`` of its own the guard judges as fast or as
-    slowly as the test wants: a call that waited long enough is not refused.
+    ``policy`` and ``settings`` are those of the environment if they are None. ``clock`` returns seconds, in place of
+    the guard's own: a test can let a call wait without waiting itself. ``sampler`` chooses the spans to record.
     """
     recording = Recording(sampler)
     process_start.wake()
@@ -170,7 +177,10 @@ def guarded(
 def assert_trips(
     recording: Recording, mode: str, *, action: str | None = None, tool: str | None = None, times: int | None = None
 ) -> list[SeenTrip]:
-    """Assert that a loop of this mode was detected; return the matching trips."""
+    """Assert that there are trips of this mode, action and tool (None: any), and return them.
+
+    ``times`` is their exact number; without it one trip is enough.
+    """
     fitting = [
         trip
         for trip in recording.trips
@@ -183,6 +193,6 @@ def assert_trips(
 
 
 def assert_no_trip(recording: Recording) -> None:
-    """Assert that no loop was detected, as for an agent that works."""
+    """Assert that the guard detected no loop in the recorded block."""
     if recording.trips:
         raise AssertionError(f"expected no trip; seen: {recording.trips}")

@@ -1,4 +1,4 @@
-"""The scenarios that hold for every framework. The tests of a new framework supply a driver, and little else."""
+"""Scenarios that hold for every framework: the tests of a new one write a ``Driver``, and run them all."""
 
 from __future__ import annotations
 
@@ -23,18 +23,20 @@ if TYPE_CHECKING:
     from opentelemetry.sdk.trace.sampling import Sampler
 
 MADE_UP = "made_up_tool"
+"""A name that no tool of the toolbox has."""
 
 
 class Toolbox:
-    """Two tools that count their runs; slow ones, for calls that overlap."""
+    """Two tools that count their runs. Each run takes so many seconds, for calls that overlap."""
 
     def __init__(self, seconds: float = 0.0) -> None:
         self._seconds = seconds
         self.ran: Counter[str] = Counter()
+        """The number of runs, by the name of the tool."""
         self._lock = threading.Lock()
 
     def functions(self) -> Mapping[str, Callable[..., Any]]:
-        """The tools by name, typed and documented as frameworks require."""
+        """Return the tools by name, with the type hints and docstrings that frameworks require."""
 
         def read_file(path: str) -> str:
             """Read a file."""
@@ -55,30 +57,37 @@ class Toolbox:
 
 
 class Driver(Protocol):
-    """Runs an agent of a framework with these tools and a scripted model that makes these calls, a list a step."""
+    """Runs an agent of one framework with a scripted model."""
 
     def __call__(self, tools: Mapping[str, Callable[..., Any]], steps: Sequence[Sequence[Ask]]) -> Transcript:
-        """Run once; the transcript has the results that the model read, and the exception that ended the run."""
+        """Run one turn. Each step is a response of the model, with all calls that it asks for; then it answers.
+
+        Return the results as the model read them, and the exception that ended the run.
+        """
         ...
 
 
 @dataclass(frozen=True)
 class Scenario:
-    """A script, and a check of its result."""
+    """The calls of a scripted model, and a check of what the guard made of them."""
 
     name: str
     steps: tuple[tuple[Ask, ...], ...]
+    """The calls of each response of the model."""
     check: Callable[[Transcript, Recording, Toolbox], None]
+    """Raises ``AssertionError`` if something is not as it must be."""
     policy: Policy | None = None
+    """None: that of the environment."""
     sampler: Sampler | None = None
+    """None: all spans are recorded."""
 
     def run(self, driver: Driver) -> None:
-        """Run the script with this driver, and check the result."""
+        """Run the calls with this driver, and check the result. Raise ``AssertionError`` if it is not as expected."""
         toolbox = Toolbox()
         with guarded(self.policy, sampler=self.sampler) as recording:
             transcript = driver(toolbox.functions(), self.steps)
             self.check(transcript, recording, toolbox)
-        assert recording.counted(semconv.METRIC_INTERNAL_ERRORS) == 0, "a fault of otel_loopguard itself"  # noqa: S101 - as in a test
+        assert recording.counted(semconv.METRIC_INTERNAL_ERRORS) == 0, "otel_loopguard had a fault: see its log"  # noqa: S101 - as in a test
 
 
 def _same(times: int, tool: str = "read_file", path: str = "a.txt") -> tuple[tuple[Ask, ...], ...]:

@@ -1,8 +1,7 @@
-"""``otel-loopguard calibrate FILE...``: read good runs, and write a policy that does not refuse them."""
+"""``otel-loopguard calibrate FILE...``: read good runs, and write a policy that does not refuse their calls."""
 
 from __future__ import annotations
 
-import argparse
 import os
 import shutil
 import sys
@@ -12,9 +11,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from otel_loopguard.cli.calibrate import document, start
-from otel_loopguard.cli.calibrate.loosen import loosen
+from otel_loopguard.cli.calibrate import document, proof
+from otel_loopguard.cli.calibrate.loosen import loosen, starting_settings
 from otel_loopguard.cli.calibrate.survey import LeftOut, Survey, facts_of, probes
+from otel_loopguard.cli.options import parse_number
 from otel_loopguard.cli.output import counted
 from otel_loopguard.cli.replay import sources, workers
 from otel_loopguard.cli.replay.input_reader import InputReader
@@ -26,6 +26,7 @@ from otel_loopguard.errors import LoopGuardError
 from otel_loopguard.policy_files.load import load_text
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Callable
 
     from otel_loopguard.cli.calibrate.loosen import LoosenedSettings
@@ -33,14 +34,14 @@ if TYPE_CHECKING:
 _FAILED_ON, _NOT_ALL_READ = 1, 3
 _MOST_READINGS = 10
 _DESCRIPTION = """
-Reads runs that went well, and writes a policy that does not refuse them, with comments: what the runs hold, how far
-each limit is from the busiest one, and the settings without which good runs would be refused. Half of the runs are held
-out, and prove it. No limit is lowered. Runs that look stuck raise no limit, and are named. The files are read several
-times.
+Reads runs that went well, and writes a policy that refuses none of their calls, except in the share of runs that
+--target-false-positives allows. Comments in it tell what the runs hold, how far each limit is from the busiest run, and
+why each setting is needed. The policy is fitted to half of the runs, and proven on the others, which are held out. No
+limit is lowered. Runs that look stuck raise no limit, and are named. The files are read several times.
 """
 _EPILOG = """
 Exit status: 0 the policy was written; 1 --fail-on found something; 2 wrong use, a missing file or a wrong policy, or a
-process of --jobs was ended; 3 some lines were broken and skipped, a file has no run and no tool span, or there is no
+process of --jobs was killed; 3 some lines were broken and skipped, a file has no run and no tool span, or there is no
 good run (then nothing is written); 130 Ctrl-C.
 """
 
@@ -49,38 +50,38 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `calibrate`."""
     parser.description, parser.epilog = _DESCRIPTION, _EPILOG
     parser.add_argument("files", metavar="FILE", nargs="+", help=sources.HELP)
-    parser.add_argument("-o", "--output", metavar="FILE", help="write the policy there, and the proof to the terminal")
+    parser.add_argument("-o", "--output", metavar="FILE", help="write the policy to this file, and print the proof")
     parser.add_argument(
         "--policy",
         metavar="FILE",
-        help="begin with this policy file instead of the defaults, and write its settings, too",
+        help="start from this policy file instead of the defaults; its settings are written, too",
     )
     parser.add_argument(
         "--target-false-positives",
         metavar="SHARE",
         type=_share,
         default=0.001,
-        help="the share of good runs that may be refused, such as 0.5%% or 0.005 (default: 0.1%%)",
+        help="the share of good runs that may have refused calls, such as 0.5%% or 0.005 (default: 0.1%%)",
     )
     parser.add_argument(
-        "--all-good", action="store_true", help="also take runs for good that look stuck, or are labelled as failed"
+        "--all-good", action="store_true", help="count runs as good that look stuck, or are labelled as failed"
     )
     parser.add_argument(
         "--fail-on",
         choices=["stuck", "unproven"],
         action="append",
         default=[],
-        help="exit status 1 if a run looks stuck; or if the runs that were held out do not prove the target",
+        help="exit status 1: stuck: if a run looks stuck; unproven: if the held-out runs do not prove the target",
     )
     workers.add_jobs(parser)
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run `calibrate`. Files are checked before any work begins."""
+    """Run `calibrate`. Files and the policy are checked before any work begins."""
     sources.check(options.files)
     _check_output(options.output, options.files, options.policy)
-    settings = start.read(options.policy)
+    settings = starting_settings(options.policy)
     with ExitStack() as stack:
         files = [_again_and_again(name, stack) for name in options.files]
         return _calibrate(files, settings, options)
@@ -96,13 +97,13 @@ def _calibrate(
         print(f"otel-loopguard: there is no good run; nothing is written{left_out}", file=sys.stderr)
         return _NOT_ALL_READ
     last = first
-    for number in range(2, _MOST_READINGS + 2):
+    for reading in range(2, _MOST_READINGS + 2):
         if not loosen(settings, last, target):
             break
-        last, _ = _read(files, begin, _policy(settings, options.policy), options, number)
+        last, _ = _read(files, begin, _policy(settings, options.policy), options, reading)
     how = f"--target-false-positives {100 * target:g}%" + (f" --policy {options.policy!r}" if options.policy else "")
-    proof = document.proof(last, target)
-    head = [document.title(how), "", *proof]
+    proven = proof.figures(last, target)
+    head = [document.title(how), "", *proven]
     text = document.comments(first, last, settings, head, notes(recording.missing, [begin]))
     if settings.values:
         text += "\n" + document.toml(settings)
@@ -110,25 +111,25 @@ def _calibrate(
         sys.stdout.write(text)
     else:
         _write(options.output, text)
-        print(*proof, "", _sum(settings, options), sep="\n")
+        print(*proven, "", _sum(settings, options), sep="\n")
     _warn(last, settings, recording)
     if recording.broken:
         print(f"{counted(recording.broken, 'broken line')} skipped", file=sys.stderr)
     if recording.broken or recording.nothing_read:
         return _NOT_ALL_READ
     is_stuck = "stuck" in options.fail_on and bool(last.stuck)
-    is_unproven = "unproven" in options.fail_on and not document.is_proven(last, target)
+    is_unproven = "unproven" in options.fail_on and not proof.is_proven(last, target)
     return _FAILED_ON if is_stuck or is_unproven else 0
 
 
 def _read(
-    files: list[Callable[[], sources.Reader]], begin: Policy, policy: Policy, options: argparse.Namespace, number: int
+    files: list[Callable[[], sources.Reader]], begin: Policy, policy: Policy, options: argparse.Namespace, reading: int
 ) -> tuple[Survey, InputReader]:
-    """Read all files once, and judge the runs under the starting policy and under the present one."""
-    probed = probes(begin) if number == 1 else {}
+    """Read all files once. Judge the runs by the policy to start from (``begin``), and by the one found so far."""
+    probed = probes(begin) if reading == 1 else {}
     judges = [PolicyJudge(begin), PolicyJudge(policy), *probed.values()]
     survey = Survey(judges, tuple(probed), all_good=options.all_good)
-    title = f"reading {number} "
+    title = f"reading {reading} "
     recording = InputReader(
         judges,
         survey.add,
@@ -136,14 +137,14 @@ def _read(
         jobs=options.jobs,
         shows_progress=True,
         title=title,
-        reports=number == 1,
+        reports=reading == 1,
     )
     recording.read([file() for file in files])
     return survey, recording
 
 
 def _policy(settings: LoosenedSettings, own_file: str | None) -> Policy:
-    """Load the policy of the file that will be written, for the proof. It refuses, also if its action does not."""
+    """Load the policy that would be written now. To be tried it refuses calls, also if its ``action`` would not."""
     policy = load_text(document.toml(settings), own_file=own_file).checked("the policy")
     if policy.action < Action.BLOCK:
         policy = replace(policy, action=Action.BLOCK)
@@ -162,7 +163,7 @@ def _sum(settings: LoosenedSettings, options: argparse.Namespace) -> str:
 
 
 def _warn(survey: Survey, settings: LoosenedSettings, recording: InputReader) -> None:
-    """Name the runs that may be loops: left out, refused under the policy, too, or the only one that a limit is for."""
+    """Name the runs that may be loops: they look stuck, are refused in spite of the policy, or need a limit alone."""
     if survey.stuck:
         print(*document.stuck(survey), sep="\n", file=sys.stderr)
     if survey.left_out[LeftOut.STUCK]:
@@ -175,7 +176,7 @@ def _warn(survey: Survey, settings: LoosenedSettings, recording: InputReader) ->
 
 
 def _remedy(left_out: int, *, has_spans: bool) -> str:
-    """Say how runs that look stuck are counted, if they are good."""
+    """Return how a user can have runs that look stuck counted as good."""
     they, are, them = ("it", "is", "it") if left_out == 1 else ("they", "are", "them")
     if has_spans:
         return f"If {they} {are} good, use --all-good: spans have no place for a label."
@@ -183,7 +184,7 @@ def _remedy(left_out: int, *, has_spans: bool) -> str:
 
 
 def _write(output: str, text: str) -> None:
-    """Write the policy. A file is replaced as a whole: a program that reads it now and then never finds half of it."""
+    """Write the policy. An existing file is replaced at once: a program that reads it meanwhile never finds half."""
     place = Path(output).resolve()
     if place.exists() and not place.is_file():  # a pipe
         place.write_text(text, "utf-8")
@@ -199,7 +200,7 @@ def _write(output: str, text: str) -> None:
 
 
 def _again_and_again(name: str, stack: ExitStack) -> Callable[[], sources.Reader]:
-    """Return a function that opens an input from its beginning. Standard input is kept in a temporary file."""
+    """Return a function that opens an input from its beginning, each time. Standard input is copied to a file first."""
     if name != sources.STDIN:
         return lambda: sources.Reader(name)
     kept = stack.enter_context(tempfile.NamedTemporaryFile(prefix="loopguard-"))  # noqa: SIM115 - the stack closes it
@@ -226,15 +227,13 @@ def _check_output(output: str | None, files: list[str], policy: str | None) -> N
     if not os.access(place if place.exists() else folder, os.W_OK):
         raise LoopGuardError(f"{output} cannot be written: you have no permission; name another file")
     if place.exists() and any(name != sources.STDIN and place.samefile(name) for name in files):
-        raise LoopGuardError(f"{output} is read: the policy would overwrite the runs; name another file")
+        raise LoopGuardError(f"{output} is a file of runs, which the policy would overwrite; name another file")
     if place.exists() and policy is not None and place.samefile(policy):
-        raise LoopGuardError(f"{output} is the policy to begin with, whose comments would be lost; name another file")
+        raise LoopGuardError(f"{output} is the file of --policy, whose comments would be lost; name another file")
 
 
 def _share(text: str) -> float:
-    """Parse a share: 0.1% or 0.001."""
-    number = text.strip()
-    share = float(number[:-1]) / 100 if number.endswith("%") else float(number)
-    if not 0 < share < 1:
-        raise argparse.ArgumentTypeError(f"{text} is no share between 0 and 1, such as 0.1% or 0.001")
-    return share
+    """Return the share that a text is, such as 0.1% or 0.001."""
+    rule = "must be a share above 0 and below 1, such as 0.1% or 0.001"
+    percent = 100 if text.endswith("%") else 1
+    return parse_number(text.removesuffix("%"), lambda found: 0 < found < percent, rule) / percent

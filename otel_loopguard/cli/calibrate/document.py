@@ -1,4 +1,4 @@
-"""Write the policy as TOML; its comments have the runs, the distance of each limit, the tools and the proof."""
+"""Write the policy as TOML, with comments: the proof, the runs, how far they are from each limit, and the tools."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from otel_loopguard.cli.calibrate.confidence import CONFIDENCE, runs_needed, upper_bound
 from otel_loopguard.cli.calibrate.loosen import can_be_loosened
 from otel_loopguard.cli.calibrate.survey import LeftOut, Peak
 from otel_loopguard.cli.output import counted
@@ -20,18 +19,18 @@ from otel_loopguard.version import __version__
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from otel_loopguard.cli.calibrate.loosen import LoosenedSettings, Path
+    from otel_loopguard.cli.calibrate.loosen import LoosenedSettings, SettingPath
     from otel_loopguard.cli.calibrate.survey import RefusedRun, Survey
     from otel_loopguard.engine.tools.contracts import Tool
 
 _DECLARED = frozenset(mode for mode, row in ROWS.items() if row.concerns is not None)
-"""Modes that only judge declared tools."""
+"""Modes that judge only tools that a policy or code declares something of."""
 _MOST_TOOLS = 20
 _WIDTH = 100
 
 
 def toml(settings: LoosenedSettings) -> str:
-    """Return the settings as TOML, each with its reason."""
+    """Return the settings as TOML, each with its reason as a comment; empty without settings."""
     lines: list[str] = []
     for table_path, paths in groupby(sorted(settings.values, key=_tables_last), key=lambda path: path[:-1]):
         lines += ["", f"[{'.'.join(map(_key, table_path))}]"] if table_path else []
@@ -39,7 +38,7 @@ def toml(settings: LoosenedSettings) -> str:
     return "\n".join(lines).lstrip("\n") + ("\n" if lines else "")
 
 
-def _tables_last(path: Path) -> tuple[Path, Path]:
+def _tables_last(path: SettingPath) -> tuple[SettingPath, SettingPath]:
     return path[:-1], path
 
 
@@ -52,9 +51,10 @@ def _value(value: Any) -> str:
 
 
 def comments(first: Survey, last: Survey, settings: LoosenedSettings, head: list[str], notes: Iterable[str]) -> str:
-    """Return the comments above the settings.
+    """Return the comments above the settings, as lines that begin with ``#``.
 
-    ``first`` judged under the starting policy alone, ``last`` under the settings, too.
+    ``first`` and ``last`` are the first and the last reading, ``head`` the first lines. ``notes`` say what could not be
+    judged.
     """
     parts = [head, list(_runs(last)), list(_limits(first)), list(_tools(first))]
     not_decided, refused = [f"- {note}" for note in notes], list(still_refused(last))
@@ -69,42 +69,8 @@ def comments(first: Survey, last: Survey, settings: LoosenedSettings, head: list
 
 
 def title(arguments: str) -> str:
-    """Return the first line of the file."""
+    """Return the first line of the file, with these arguments of the command."""
     return f"Made by otel-loopguard {__version__} calibrate, {arguments}"
-
-
-def proof(survey: Survey, target: float) -> list[str]:
-    """Return the figures of the runs that were held out, and the confidence that they give."""
-    rows = [
-        [name, str(one.runs), str(one.before), str(one.after), str(one.withheld_before), str(one.withheld_after)]
-        for name, one in (("fitted to", survey.fitted), ("held out", survey.held_out))
-    ]
-    head = ["", "runs", "refused before", "after", "new results withheld before", "after"]
-    return [*table(head, rows).splitlines(), "", *_verdict(survey, target)]
-
-
-def is_proven(survey: Survey, target: float) -> bool:
-    """Return True if the runs that were held out prove the target."""
-    held = survey.held_out
-    return bool(held.runs) and upper_bound(held.after, held.runs) <= target
-
-
-def _verdict(survey: Survey, target: float) -> Iterator[str]:
-    held = survey.held_out
-    if not held.runs:
-        yield "NOT PROVEN: no run was kept apart for the proof. The ids of runs choose one in two: give more runs."
-        return
-    bound = upper_bound(held.after, held.runs)
-    rule = " (rule of three: 3 / runs)" if not held.after else ""
-    yield f"{held.after:,} of {held.runs:,} good runs that were held out are refused: with {CONFIDENCE:.0%} confidence"
-    yield f"at most {bound:.2%} of good runs are{rule}. The target is {100 * target:g}%."
-    if bound <= target:
-        yield "PROVEN: the target is met."
-    elif held.after <= target * held.runs:
-        yield f"TOO FEW RUNS: {counted(held.runs, 'run')} can prove {upper_bound(0, held.runs):.2%} at best. The target"
-        yield f"takes {runs_needed(target):,} held out without a refusal, about {2 * runs_needed(target):,} in all."
-    else:
-        yield "NOT MET by the runs that were held out: fit to more runs, or choose a higher target."
 
 
 def _runs(survey: Survey) -> Iterator[str]:
@@ -117,7 +83,7 @@ def _runs(survey: Survey) -> Iterator[str]:
 
 
 def stuck(survey: Survey) -> Iterator[str]:
-    """Name the runs that look stuck, with the first call that was refused in each."""
+    """Yield lines that name the runs that look stuck, with the first refused call of each; none without such runs."""
     number = survey.stuck_successes + survey.left_out[LeftOut.STUCK]
     if not number:
         return
@@ -127,34 +93,34 @@ def stuck(survey: Survey) -> Iterator[str]:
 
 
 def still_refused(survey: Survey) -> Iterator[str]:
-    """Name the good runs that the policy refuses, with the first call that it refuses in each."""
+    """Yield lines that name the good runs with calls that the policy refuses, and the first of these calls."""
     number = survey.fitted.after + survey.held_out.after
     if not number:
         return
     yield f"{counted(number, 'good run')} {'is' if number == 1 else 'are'} still refused:"
     yield from _named(survey.still_refused, number)
     if not all(can_be_loosened(survey.reached(one.first).cause) for one in survey.still_refused):
-        yield "Declared limits (cap, once, max_calls), and those of names that are not plain, stay as they are."
+        yield "Limits that are declared (cap, once, max_calls), or of a tool without a plain name, are not raised."
 
 
 def _named(runs: list[RefusedRun], number: int) -> Iterator[str]:
     for one in runs:
-        place = f"turn {one.first.turn}, call {one.first.call}"
+        place = f"turn {one.first.turn + 1}, call {one.first.call + 1}"
         yield f"- {one.run}: {one.first.mode} of {one.first.tool} at {place}; {counted(one.refusals, 'call')} refused"
     if number > len(runs):
         yield f"- and {number - len(runs):,} more"
 
 
 def rare(settings: LoosenedSettings) -> Iterator[str]:
-    """Name the settings that are for one run alone, with this run."""
+    """Yield a line for each setting that a single run needs, with the name of the run."""
     for path, runs in settings.runs.items():
         if runs == 1:
             yield f"- {dotted(path)} = {_value(settings.values[path])}: {settings.busiest[path]}"
 
 
 def _limits(survey: Survey) -> Iterator[str]:
-    yield "How far the busiest good run is from the limits of the starting policy. Where a result proves less, the"
-    yield "limit of a mode is higher than the one in the table: then the limit that was reached is named."
+    yield "How far the busiest good run is from the limits of the starting policy. Where a result proves less, a mode"
+    yield "has a higher limit than the one in the table: then the limit that was reached is named."
     policy = survey.judges[0].compiled.policy
     rows = []
     for mode in policy.order or DEFAULT_RULES:

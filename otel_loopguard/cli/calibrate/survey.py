@@ -1,6 +1,6 @@
-"""Sum up one reading of the runs: refusals under the defaults and under the policy, and the counts that they reached.
+"""Sum up one reading of the runs: what the starting policy and the policy found so far refuse, and the counts reached.
 
-The memory does not depend on the number of runs: only sums are kept, and the number of names is bounded.
+Memory does not grow with the number of runs: only sums are kept, and a bounded number of names.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ _MOST_SETS = 10_000
 _MOST_SHOWN = 10
 _NO_ID = "None"
 MAX_CALLS = "max_calls"
-"""The mode of a cause that is no mode: the turn's budget of calls."""
+"""Stands for a mode in causes: the policy's bound on the calls of a turn, which is no mode."""
 
 
 class LeftOut(str, enum.Enum):
-    """The reason for which a run is in no figure."""
+    """The reason for which a run is not counted as good."""
 
     STUCK = "as stuck (the starting policy would have ended the run)"
     FAILED = "as failed (by its label)"
@@ -47,9 +47,10 @@ class LeftOut(str, enum.Enum):
 
 
 class Cause(NamedTuple):
-    """A cause of refusals: a mode, and the tool that it refused. The tool is empty for names that a model made up."""
+    """A cause of refusals."""
 
     tool: str
+    """The tool that was refused; empty for names that a model made up."""
     mode: str
 
 
@@ -65,13 +66,13 @@ class Refused(NamedTuple):
 
     runs: int
     count: int  # type: ignore[assignment]  # hides tuple.count
-    """The highest count that one of them has."""
+    """The highest count in these runs."""
     busiest: str
-    """The run with this count."""
+    """The name of the run with this count."""
 
 
 class RefusedRun(NamedTuple):
-    """A run that was refused calls: its first refusal, and the number of its refusals."""
+    """A run with refused calls: its name, its first refusal, and the number of refusals."""
 
     run: str
     first: TripOfRun
@@ -80,17 +81,18 @@ class RefusedRun(NamedTuple):
 
 @dataclass
 class Sample:
-    """The good runs that the policy is fitted to, or those that are held out."""
+    """Sums of good runs: of those that the policy is fitted to, or of those that are held out."""
 
     runs: int = 0
     calls: int = 0
     before: int = 0
     """Runs with a refusal under the starting policy."""
     after: int = 0
-    """Runs with a refusal under the policy."""
+    """Runs with a refusal under the policy found so far."""
     withheld_before: int = 0
-    """Refused calls whose recorded result was new."""
+    """Calls that the starting policy refuses, and whose recorded result was new."""
     withheld_after: int = 0
+    """The same under the policy found so far."""
 
 
 @dataclass
@@ -99,8 +101,9 @@ class Peak:
 
     count: int = 0
     limit: int = 0
-    """The limit next to it, of a refusal or of a nudge; 0 if the mode is probed."""
+    """The limit that the count reached, for a refusal or a nudge; 0 for a mode with a probe."""
     is_refusal: bool = False
+    """True if ``limit`` is one for refusals."""
     tripped: int = 0
     """Runs that were nudged or refused."""
     refused: int = 0
@@ -108,32 +111,32 @@ class Peak:
 
 @dataclass
 class Survey:
-    """The sums of one reading.
-
-    The first judge has the starting policy, the second one the policy that is written, the others are probes.
-    """
+    """The sums of one reading."""
 
     judges: list[PolicyJudge]
+    """Of the starting policy, of the policy found so far, and of the probes."""
     probed: tuple[Mode, ...] = ()
+    """The modes of the probes, in the order of their judges."""
     all_good: bool = False
-    """Take every run for a good one, also if it looks stuck."""
+    """Count every run as good, also if it looks stuck or is labelled as failed."""
     fitted: Sample = field(default_factory=Sample)
     held_out: Sample = field(default_factory=Sample)
     left_out: Counter[LeftOut] = field(default_factory=Counter)
     still_refused: list[RefusedRun] = field(default_factory=list)
-    """The first good runs that the policy refuses, those that were held out included."""
+    """The first ten good runs, fitted or held out, in which the policy found so far refuses calls."""
     stuck: list[RefusedRun] = field(default_factory=list)
-    """The first runs that look stuck; labelled as successful ones, too, which are not left out."""
+    """The first ten runs that look stuck, whether they are left out or not."""
     stuck_successes: int = 0
+    """Runs that look stuck and count as good, by their label or ``all_good``."""
     peaks: dict[str, Peak] = field(default_factory=dict)
     tools: Counter[str] = field(default_factory=Counter)
     """Calls by tool."""
     refusals: Counter[frozenset[Cause]] = field(default_factory=Counter)
-    """Runs that the policy is fitted to and refuses, by all their causes."""
+    """The number of fitted runs in which the policy found so far refuses calls, by all causes of a run together."""
     refused: dict[ReachedLimit, Refused] = field(default_factory=dict)
-    """These runs, by the limit that refused them."""
+    """These runs, by each limit that refused a call of them."""
     changed: Counter[Cause] = field(default_factory=Counter)
-    """Calls in these runs that were refused, and whose recorded result was new although nothing else had changed it."""
+    """Refused calls of these runs whose recorded result was new: it had changed by itself."""
     _number: int = 0
 
     def add(self, judged: Judged) -> None:
@@ -215,7 +218,7 @@ class Survey:
         self.refusals[found] += 1
 
     def reached(self, trip: TripOfRun) -> ReachedLimit:
-        """Return the limit that a refusal reached, and its cause."""
+        """Return the limit that a refusal reached, and its cause. Beyond 10,000 limits the tool is left out."""
         if trip.mode == Mode.GLOBAL_CIRCUIT_BREAKER and trip.limit == self.judges[1].compiled.policy.max_calls:
             return ReachedLimit(Cause("", MAX_CALLS), trip.limit)
         reached = ReachedLimit(
@@ -226,7 +229,10 @@ class Survey:
 
 
 def probes(policy: Policy) -> dict[Mode, PolicyJudge]:
-    """Make a judge for each mode whose nudge is far from its refusal. It refuses at the nudge, so that it counts on."""
+    """Return a judge for each mode whose limits for nudge and refusal are not neighbours.
+
+    It judges by this mode alone and refuses where the policy nudges, so that its trips show counts between the two.
+    """
     found = {}
     for mode in Mode:
         rule = policy.rule(mode)
@@ -250,7 +256,7 @@ def _refuses(trips: list[TripOfRun]) -> bool:
 
 
 def _is_held_out(name: str) -> bool:
-    """Hold out every other run, by its id: a run is on the same side in each reading, wherever it is recorded."""
+    """Return True for about half of the names: a run is on the same side in each reading, wherever it is recorded."""
     return bool(blake2b(name.encode("utf-8", "replace"), digest_size=1).digest()[0] & 1)
 
 
@@ -269,12 +275,13 @@ class RunFacts(NamedTuple):
     """The facts of a run that a survey needs, apart from its trips."""
 
     has_evidence: bool
+    """True if a call has a recorded result: without any, no repeat can be judged."""
     tools: Counter[str]
-    """The number of calls by tool, as it is shown."""
+    """The number of calls, by the name of the tool as ``shown_tool`` returns it."""
 
 
 def facts_of(judges: Sequence[PolicyJudge], run: RecordedRun, _trips: object) -> RunFacts:
-    """Return the facts of a run under the first policy."""
+    """Return the facts of a run; its tools are those of the first judge's policy."""
     contracts, known, tools, has_evidence = judges[0].compiled.contracts, run.tools, Counter[str](), False
     for turn in run.turns:
         for call in turn["calls"]:

@@ -1,4 +1,4 @@
-"""``otel-loopguard doctor [-- python app.py]``."""
+"""``otel-loopguard doctor [-- python app.py]``: report whether tool loops are stopped, and what to do if not."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ from otel_loopguard.errors import LoopGuardError
 from otel_loopguard.private_files import check_writable, write_private
 
 _DESCRIPTION = """
-Reports whether tool loops are stopped here, and what to do if not. Without a command it starts a small program with
-zero-code start (as opentelemetry-instrument does), which loops on purpose, and looks for the patches of all installed
-frameworks; nothing of that is exported. With `-- python app.py` it starts your program the same way, and reports on it
-when it ends: input and output are those of your program, and the findings go to standard error, or to a file
-(--output). It reads the same environment variables as your program. The hash key is never shown.
+Reports whether tool loops are stopped here, and what to do if not. Without a command it runs a self-test: a small
+program that loops on purpose, started as opentelemetry-instrument starts programs. It also looks for the patches of all
+installed frameworks, and exports nothing. With `-- python app.py` it starts your program the same way, and reports on
+it when it ends: input and output are those of your program, and the findings go to standard error, or to a file
+(--output). It reads the environment variables that your program reads. The hash key is never shown.
 """
 _EPILOG = """
 Exit status: 0 guarded calls were seen, and nothing breaks the protection (there may be warnings); 1 something breaks
-it, or no tool call was seen; 2 wrong use; 130 Ctrl-C ended it or your program, whose own status is in the report.
+it, or no tool call was seen; 2 wrong use; 130 Ctrl-C ended the doctor or your program. The status of your program is in
+the report.
 """
 _INTERRUPTED = 130
 _SELFTEST = [sys.executable, "-m", "otel_loopguard.cli.doctor.selftest"]
@@ -29,8 +30,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `doctor`."""
     parser.description, parser.epilog = _DESCRIPTION, _EPILOG
     parser.usage = "otel-loopguard doctor [-h] [--json] [--output FILE] [-- COMMAND ...]"
-    parser.add_argument("--json", action="store_true", help="as JSON")
-    parser.add_argument("--output", metavar="FILE", help="write to this file instead")
+    parser.add_argument("--json", action="store_true", help="write the report as JSON")
+    parser.add_argument("--output", metavar="FILE", help="write the report to this file")
     parser.add_argument(
         "command", nargs=argparse.REMAINDER, metavar="-- COMMAND", help="the program to examine, as it is started"
     )
@@ -38,7 +39,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Examine, and write the findings."""
+    """Examine the program, or run the self-test, and write the report."""
     command = arguments.command[1:] if arguments.command[:1] == ["--"] else arguments.command
     if arguments.command and arguments.command[0] != "--":
         raise LoopGuardError(
@@ -69,4 +70,4 @@ def _writable(path: str) -> None:
     try:
         check_writable(path)
     except OSError as error:
-        raise LoopGuardError(f"{path}: cannot be written: {error.strerror}") from error
+        raise LoopGuardError(f"{path}: the report cannot be written: {error.strerror}. Name another file") from error

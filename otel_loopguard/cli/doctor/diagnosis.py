@@ -1,4 +1,4 @@
-"""Examine a program or the environment, and give the result as text or JSON."""
+"""Examine a program, or run the self-test, and write what was found as text or JSON."""
 
 from __future__ import annotations
 
@@ -35,23 +35,24 @@ _VERDICTS = {
 }
 """The last line of the text, by the ``verdict`` of the JSON."""
 _PARTLY = ("exempt", "abort-caught")
-"""Findings on loops that run on where others are stopped."""
+"""The findings that some loops run on while others are stopped."""
 _QUIET = {"OTEL_METRICS_EXPORTER": "none", "OTEL_LOGS_EXPORTER": "none", "OTEL_PYTHON_LOGGING_LEVEL": "critical"}
 
 
 class Diagnosis(NamedTuple):
-    """The facts and the findings."""
+    """The result of an examination."""
 
     findings: list[Finding]
     reports: Sequence[Report]
+    """The report of the probe in each process."""
     settings: dict[str, dict[str, Any]]
-    """The settings that differ from the default, and three others, each with its source."""
+    """The value and the source of settings, by name: those that differ from the default, and four others."""
     status: int | None
-    """The exit status of the program; None in the self-test."""
+    """The exit status of the program, negative for a signal; None in the self-test."""
 
     @property
     def verdict(self) -> str:
-        """The verdict, a key of ``_VERDICTS``. Only calls that were seen make it a good one."""
+        """A key of ``_VERDICTS``. If no call was seen it is ``unknown`` at best."""
         levels, codes = {one.level for one in self.findings}, {one.code for one in self.findings}
         if BREAKS in levels:
             return "broken"
@@ -69,7 +70,7 @@ class Diagnosis(NamedTuple):
         return self.verdict not in ("broken", "unknown")
 
     def json(self) -> str:
-        """The diagnosis for machines."""
+        """Return the diagnosis as JSON."""
         found = {
             "otel_loopguard": __version__,
             "ok": self.ok,
@@ -82,7 +83,7 @@ class Diagnosis(NamedTuple):
         return orjson.dumps(found, option=orjson.OPT_INDENT_2).decode() + "\n"
 
     def text(self) -> str:
-        """The diagnosis for people."""
+        """Return the diagnosis as lines for a reader."""
         return "\n".join([*self._lines(), ""])
 
     def _lines(self) -> Iterator[str]:
@@ -106,7 +107,7 @@ class Diagnosis(NamedTuple):
 
 
 def diagnose(command: list[str] | None, selftest: list[str]) -> Diagnosis:
-    """Examine this program, or the self-test."""
+    """Run a program under the probe, or the self-test if ``command`` is None, and return what was found."""
     loaded = load_environment(os.environ)
     examined = examine(selftest, quiet=True, environment=_QUIET) if command is None else examine(command)
     settings = _settings(loaded)
@@ -127,7 +128,7 @@ def diagnose(command: list[str] | None, selftest: list[str]) -> Diagnosis:
 
 
 def _settings(loaded: LoadedPolicy) -> dict[str, dict[str, Any]]:
-    """The settings that differ from the default; of the hash key only whether it is set."""
+    """Return ``Diagnosis.settings``. Of the hash key it has only whether it is set."""
     rows = [(dotted(path), value, origin) for path, value, origin in settings_of(loaded)]
     always = ("action", "conclude_after", "abort_after", "hash_key")
     return {
@@ -167,7 +168,7 @@ def _patches(framework: dict[str, Any]) -> str:
 
 
 def _calls(report: Report) -> str:
-    """Count the calls by framework, source of the turn, and outcome."""
+    """Return the numbers of calls by label, source of the turn and outcome; empty without a call."""
     groups: dict[str, list[str]] = {}
     for call in report["calls"]:
         label = "" if call["label"] == "app" else f"{call['label']}, "

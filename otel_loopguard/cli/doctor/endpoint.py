@@ -1,4 +1,4 @@
-"""Check that a collector answers at an endpoint: with an empty request over HTTP, a connection for gRPC."""
+"""Check that a collector answers at an endpoint: by an empty export over HTTP, or a TCP connection for gRPC."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _RESOLVED_BY_GRPC = ("unix:", "unix-abstract:", "dns:", "ipv4:", "ipv6:", "vsock
 
 
 def of_exporters(exporters: Sequence[dict[str, Any]]) -> Iterator[Finding]:
-    """Find the exporters whose endpoint is no address, does not answer, or refuses: one finding for each server."""
+    """Yield a finding for each server of these exporters that does not answer or refuses, or is no valid address."""
     faulty = set()
     rows = ((one["endpoint"], one["grpc"], one["signal"]) for one in exporters if one["endpoint"])
     for endpoint, grpc, signal in dict.fromkeys(rows):
@@ -51,7 +51,7 @@ def _connect(endpoint: str) -> Finding | None:
 
 
 def _address(endpoint: str) -> tuple[str, int | None, str | None]:
-    """Return host and port, and the reason why this is no address, if it is none."""
+    """Return host, port (None if it has none), and the reason why this is no address (None if it is one)."""
     try:
         parts = urlsplit(endpoint if "://" in endpoint else f"//{endpoint}")
         host, port = parts.hostname, parts.port
@@ -61,7 +61,7 @@ def _address(endpoint: str) -> tuple[str, int | None, str | None]:
 
 
 def _post(endpoint: str, signal: str) -> Finding | None:
-    """Send an empty export, which is valid and stores nothing."""
+    """Send an empty export, which is valid and stores nothing. Return what is wrong; None if it was taken."""
     _, _, reason = _address(endpoint)
     if not endpoint.startswith(("http://", "https://")):
         reason = "it begins with neither http:// nor https://"

@@ -1,4 +1,4 @@
-"""Start a program as ``opentelemetry-instrument`` does, with the probe in it, and read the probe's reports."""
+"""Start a program as ``opentelemetry-instrument`` does, with a function of ours in it, and read the probe's reports."""
 
 from __future__ import annotations
 
@@ -30,14 +30,19 @@ _METADATA = "Metadata-Version: 2.1\nName: loopguard-probe\nVersion: 0\n"
 
 
 class Examined(NamedTuple):
-    """The exit status of the program, and the report of each of its processes."""
+    """What is known of a program that has ended."""
 
     status: int
+    """The exit status, negative for a signal."""
     reports: list[dict[str, Any]]
+    """The report of the probe in each process."""
 
 
 def examine(command: list[str], *, quiet: bool = False, environment: dict[str, str] | None = None) -> Examined:
-    """Run the program to its end, with its own input and output; ``quiet`` discards the output and raises Ctrl-C."""
+    """Run a program with the probe to its end, and return its status and the reports.
+
+    ``environment`` are more variables for it. ``quiet`` discards its output, and lets Ctrl-C end the doctor, too.
+    """
     # A process that outlives the program, such as a tracker of multiprocessing, may write while the folder is removed.
     with tempfile.TemporaryDirectory(prefix="loopguard-doctor-", ignore_cleanup_errors=True) as name:
         folder, own = Path(name), {**(environment or {}), FOLDER: name, "OTEL_PYTHON_LOOPGUARD_SUMMARY": "off"}
@@ -48,14 +53,15 @@ def examine(command: list[str], *, quiet: bool = False, environment: dict[str, s
 def run_with(
     function: str, folder: Path, command: list[str], environment: dict[str, str], *, quiet: bool = False
 ) -> int:
-    """Run a program with OpenTelemetry, and with this function, which is called once all is instrumented.
+    """Run a program under OpenTelemetry, and return its exit status, negative for a signal.
 
-    The folder gets a distribution that is only the function's entry point, and is on the path of modules.
+    ``function`` (``module:name``) is called in each of its processes once all is instrumented: by an entry point, for
+    which a distribution is written to ``folder``. ``environment`` and ``quiet`` are as of ``examine``.
     """
     if shutil.which(command[0]) is None:
         is_script = Path(command[0]).suffix == ".py"
-        hint = f"; did you mean python {command[0]}?" if is_script else ", or it may not be executed"
-        raise LoopGuardError(f"{command[0]}: there is no such command{hint}")
+        hint = f"did you mean python {command[0]}?" if is_script else "name one that is on the PATH and executable"
+        raise LoopGuardError(f"{command[0]}: there is no such program; {hint}")
     info = folder / "loopguard_probe-0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text(_METADATA, "utf-8")
@@ -72,7 +78,7 @@ def _instrumented(command: list[str]) -> list[str]:
 
 
 def _flags(command: list[str]) -> list[str]:
-    """Return ``opentelemetry-instrument`` and its flags, without the program; nothing for another command."""
+    """Return ``opentelemetry-instrument`` and its flags, without the program after them; else an empty list."""
     if Path(command[0]).name != _INSTRUMENT:
         return []
     end = 1
@@ -84,7 +90,8 @@ def _flags(command: list[str]) -> list[str]:
 def _run(command: list[str], environ: dict[str, str], *, quiet: bool) -> int:
     output = subprocess.DEVNULL if quiet else None
     with subprocess.Popen(command, env=environ, stdout=output, stderr=output) as process:  # noqa: S603 - the user's own command
-        # Ctrl-C reaches the program itself, which decides when to end, and ends the self-test; SIGTERM is forwarded.
+        # Ctrl-C reaches the program, too. A user's program decides when to end; the self-test is ended. SIGTERM reaches
+        # only this process, and is passed on.
         before = signal.getsignal(signal.SIGINT) if quiet else signal.signal(signal.SIGINT, signal.SIG_IGN)
         other = signal.signal(signal.SIGTERM, lambda number, _: process.send_signal(number))
         try:
@@ -95,9 +102,9 @@ def _run(command: list[str], environ: dict[str, str], *, quiet: bool) -> int:
 
 
 def reason_of_failed_start(command: list[str]) -> str | None:
-    """Return the error with which OpenTelemetry's own start fails, also under the flags of this command.
+    """Return the last line of the error with which OpenTelemetry fails to start, under the flags of this command.
 
-    None if it does not fail, or cannot be told.
+    None if it does not fail, or does not show the error: older versions do not.
     """
     initialize = [*_flags(command), sys.executable, "-I", "-c", _INITIALIZE]
     started = subprocess.run(  # noqa: S603 - our own code

@@ -41,7 +41,7 @@ _SUBJECTS = ((ToolTarget, "tools"), (RunTarget, "runs"))
 
 
 def gather() -> dict[str, Any]:
-    """Gather all facts, ready for JSON."""
+    """Return all facts about this process, as types that JSON has."""
     process_start.wake()
     runtime = active_runtime.instrumented
     return {
@@ -60,7 +60,7 @@ def gather() -> dict[str, Any]:
 
 
 def exempt(guard: Guard) -> Iterator[str]:
-    """The tools and modes whose calls are never refused, by the policy and by declarations in code."""
+    """Yield the tools and modes whose calls are never refused, by the policy or a declaration in code."""
     policy = guard.policy
     yield from _exempt_modes("modes", policy.modes)
     for glob, contract in (*policy.tools.items(), *guard.declared.items()):
@@ -81,7 +81,7 @@ def _exempt_modes(table: str, modes: Mapping[str, Rule]) -> Iterator[str]:
 
 
 def frameworks() -> Iterator[dict[str, Any]]:
-    """Each installed framework, with the state of its targets."""
+    """Yield each installed framework that can be patched, with the state of its targets."""
     for framework in FRAMEWORKS:
         tops = dict.fromkeys(target.module.partition(".")[0] for target in framework.targets)
         versions = {dist: version for top in tops for dist, version in distributions_of(top).items()}
@@ -90,7 +90,7 @@ def frameworks() -> Iterator[dict[str, Any]]:
 
 
 def clients() -> Iterator[dict[str, Any]]:
-    """Each installed client of a model provider, with the state of its targets."""
+    """Yield each installed client of a model provider that can be patched, with the state of its targets."""
     for client in CLIENTS:
         (package,) = client.versions["newest"]  # not by module: ``google`` is a module of many packages
         with suppress(PackageNotFoundError):
@@ -134,7 +134,7 @@ def _state(target: Target) -> str:
 
 
 def importable() -> Iterator[str]:
-    """The modules of all targets whose package is installed."""
+    """Yield the modules to patch whose package is installed."""
     for framework in FRAMEWORKS:
         for module in dict.fromkeys(target.module for target in framework.targets):
             if find_spec(module.partition(".")[0]) is not None:
@@ -145,7 +145,7 @@ def importable() -> Iterator[str]:
 
 
 def telemetry() -> dict[str, Any]:
-    """The active provider of spans, with our processor on it and its sampler, and the exporters of all signals."""
+    """Return the facts about the active tracer provider, its sampler, and the exporters of all signals."""
     provider: Any = trace.get_tracer_provider()
     processors = _parts(provider, "_active_span_processor", "_span_processors")
     sampler = getattr(provider, "sampler", None)
@@ -169,7 +169,7 @@ def _service_name(provider: Any) -> str | None:
 
 
 def _share(sampler: Any) -> float:
-    """Measure the share of new traces that the sampler keeps."""
+    """Return the share of new traces that the sampler keeps, from 0 to 1, by asking it about 200."""
     draw = random.Random(0)  # noqa: S311 - trace ids for a measurement
     kept: int = sum(
         sampler.should_sample(None, draw.getrandbits(128), "execute_tool").decision.is_sampled()
@@ -179,12 +179,12 @@ def _share(sampler: Any) -> float:
 
 
 def _parts(provider: Any, holder: str, name: str) -> list[Any]:
-    """Return the processors or readers of a provider. The SDK has nothing public in place of these attributes."""
+    """Return the processors or readers of a provider. The SDK keeps them in private attributes only."""
     return list(getattr(getattr(provider, holder, None), name, ()))
 
 
 def _exporters() -> Iterator[dict[str, Any]]:
-    """Each exporter of the active providers, with its signal."""
+    """Yield each exporter of the active providers, with its signal and endpoint."""
     of_metrics = metrics.get_meter_provider()
     readers = getattr(of_metrics, "_metric_readers", ())  # older versions have them in their configuration
     for signal, parts in (
@@ -208,7 +208,7 @@ def _exporters() -> Iterator[dict[str, Any]]:
 
 
 def harmless(endpoint: str) -> str:
-    """Remove the parts of an address that may be secret: user, password, query."""
+    """Return an address without the parts that may be secret: user, password and query."""
     try:
         parts = urlsplit(endpoint if "://" in endpoint else f"//{endpoint}")
     except ValueError:  # a bracket without its other one
@@ -218,7 +218,7 @@ def harmless(endpoint: str) -> str:
 
 
 def instrumentations() -> Iterator[str]:
-    """The modules of other instrumentors that are active."""
+    """Yield the modules of other active instrumentations."""
     for kind in _kinds(BaseInstrumentor):
         instance = vars(kind).get("_instance")
         if instance is not None and instance.is_instrumented_by_opentelemetry:

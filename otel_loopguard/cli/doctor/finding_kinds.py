@@ -1,23 +1,21 @@
-"""Every kind of finding: what is found, and the exact remedy, in a sentence or two each.
-
-``docs/doctor.md`` has a section for each, which says what it means.
-"""
+"""Every kind of finding, with its remedy. ``docs/doctor.md`` has a section for each, which says what it means."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
 BREAKS, OPEN, WARNS, TELLS = "breaks", "open", "warns", "tells"
-"""``breaks``: loops are not stopped, exit status 1. ``open``: nothing shows that they are, exit status 1. ``warns``:
-something is missing, such as telemetry. ``tells``: a note."""
+"""The levels of findings. ``breaks``: loops are not stopped. ``open``: it is not known whether they are. Both make the
+exit status 1. ``warns``: something else is wrong, such as telemetry that is lost. ``tells``: a note."""
 _PAGE = "https://github.com/otel-loopguard/otel-loopguard/blob/main/docs/doctor.md"
 
 
 class FindingKind(NamedTuple):
-    """A kind of finding; ``{...}`` is filled in."""
+    """A kind of finding."""
 
     level: str
     text: str
+    """With places such as ``{name}`` for the values of a finding."""
     remedy: str
 
 
@@ -34,7 +32,8 @@ KINDS = {
         "Correct the name, or install the package that has it."),
     "switched-off": FindingKind(BREAKS,
         "The guard is not on.",
-        "Take `loopguard` and `*` out of OTEL_PYTHON_DISABLED_INSTRUMENTATIONS, and look for `uninstrument()`."),
+        "Take `loopguard` and `*` out of OTEL_PYTHON_DISABLED_INSTRUMENTATIONS. If they are not in it, look for a call "
+        "of `uninstrument()` in the program."),
     "action-off": FindingKind(BREAKS,
         "The policy's action is off: no call is judged ({origin}).",
         "Set OTEL_PYTHON_LOOPGUARD_ACTION=block."),
@@ -51,10 +50,10 @@ KINDS = {
         "An environment variable has a mistake. Until it is corrected, {in_force}. {problem}",
         "Correct the variable, or remove it."),
     "limit-without-effect": FindingKind(WARNS,
-        "A limit or an action is never reached. {problem}",
-        "Raise the one that comes before it, too, or lower this one."),
+        "A setting of the policy has no effect. {problem}",
+        "Do as the sentence says, or remove the setting."),
     "unread-variable": FindingKind(WARNS,
-        "A variable that does not exist, and decides nothing. {problem}",
+        "A variable is set that nothing reads. {problem}",
         "Correct its name, or remove it."),
     "hash-key": FindingKind(WARNS,
         "The key of the fingerprints is missing, or can be guessed. {problem}",
@@ -76,16 +75,17 @@ KINDS = {
         "Run it under the doctor: `calls` must not be `none`. If it is, guard its tools with @otel_loopguard.tool."),
     "guarded-by-hand": FindingKind(TELLS,
         "{name} {version} has no patch: of its tools, only those with @otel_loopguard.tool are guarded ({calls}).",
-        "Nothing, if each of its tools has it."),
+        "Nothing, if all its tools have @otel_loopguard.tool. Else add it to the others."),
     "client-not-read": FindingKind(TELLS,
         "Requests to a model through these clients are not read: {names}.",
-        "Nothing, if no agent uses them. Else guard its tools with @otel_loopguard.tool."),
+        "Nothing, if no agent uses them. Else guard the agent's tools with @otel_loopguard.tool."),
     "targets-missing": FindingKind(BREAKS,
         "{framework} {versions}: nothing to patch in {module}; its {subject} are not guarded.",
         "Update otel-loopguard, or pin the framework to a supported version: docs/frameworks.md"),
     "patch-lost": FindingKind(BREAKS,
         "{framework} {versions}: {place} is not patched; its {subject} are not guarded.",
-        "Import the framework before what replaced it, or call otel_loopguard.instrument() after that."),
+        "Another package has replaced the patched function. Import the framework before that package, or call "
+        "otel_loopguard.instrument() after it."),
     "text-protocol": FindingKind(WARNS,
         "{name} asks for tool calls in plain text: its loop cannot be read in the requests to the model.",
         "Guard its tools with @otel_loopguard.tool."),
@@ -98,13 +98,13 @@ KINDS = {
         "Run a task that calls tools. If it did, put @otel_loopguard.tool on their functions, and one message's work "
         "into `with otel_loopguard.turn():`."),
     "only-observed": FindingKind(BREAKS,
-        "{calls} of no known agent run (source: {source}): only observed.",
+        "{calls} belong to no known turn (source: {source}): loops in them are reported, and not stopped.",
         "Put one message's work into `with otel_loopguard.turn():`."),
     "abort-caught": FindingKind(WARNS,
         "The program catches the ToolLoopError that ends a run, and goes on ({turns}).",
         "Let ToolLoopError through, or limit the steps of the agent."),
     "spans-only": FindingKind(BREAKS,
-        "{calls} known only from spans of other instrumentations: watched, and never refused.",
+        "{calls} are known only from spans of other instrumentations: they had run, and are never refused.",
         "Guard the functions themselves with @otel_loopguard.tool."),
     "not-ended": FindingKind(TELLS,
         "A process of the program was killed, or ended with os._exit() (pid {pid}): its count may be too low.",
@@ -126,7 +126,7 @@ KINDS = {
         "The tracer provider {provider} lacks our span processor: spans of other instrumentations are not read.",
         "Call otel_loopguard.attach(provider) where the provider is made."),
     "sampled-out": FindingKind(WARNS,
-        "The sampler {sampler} keeps {share} of new traces: loops are visible only in those.",
+        "The sampler {sampler} keeps {share} of new traces: loops in the others are stopped, but have no spans.",
         "Set OTEL_TRACES_SAMPLER=parentbased_always_on, and sample in the collector."),
     "no-exporter": FindingKind(WARNS,
         "The tracer provider has no exporter: spans are not exported.",
@@ -160,9 +160,9 @@ KINDS = {
         "Start the server, or correct OTEL_PYTHON_LOOPGUARD_STORE: docs/how-to/shared-store.md"),
     "store-slow": FindingKind(WARNS,
         "The shared store {url} ({server}) answers in {ms} ms; the time-out is {timeout} ms.",
-        "Use a server that is nearer, or raise the time-out: redis://...?timeout=0.2"),
+        "Use a server that is nearer, or raise the time-out, in seconds: redis://...?timeout=0.2"),
     "store-evicts": FindingKind(WARNS,
-        "The shared store {url} drops any key when its memory is full ({policy}): also turns that are in use.",
+        "The shared store {url} drops any key when its memory is full ({policy}), also those of turns in progress.",
         "Set maxmemory-policy to volatile-ttl or noeviction."),
     "store-unbounded": FindingKind(TELLS,
         "The shared store {url} has no bound on its memory (maxmemory 0).",
@@ -177,7 +177,7 @@ KINDS = {
 
 
 class Finding(NamedTuple):
-    """One finding in an environment or a program."""
+    """One finding about an environment or a program."""
 
     code: str
     level: str
@@ -186,11 +186,11 @@ class Finding(NamedTuple):
 
     @property
     def page(self) -> str:
-        """The address of the section that says what it means."""
+        """The address of the section of docs/doctor.md about this kind of finding."""
         return f"{_PAGE}#{self.code}"
 
 
 def finding(code: str, **values: object) -> Finding:
-    """Make a finding of this kind."""
+    """Return a finding of the kind ``code``, a key of ``KINDS``, with these values in its text."""
     kind = KINDS[code]
     return Finding(code, kind.level, kind.text.format(**values), kind.remedy)

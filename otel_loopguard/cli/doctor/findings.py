@@ -1,4 +1,4 @@
-"""Turn facts into findings."""
+"""Turn the facts about a program and its environment into findings."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _GIVEN_IN_CODE = "given in code"
 
 
 def of_policy(loaded: LoadedPolicy) -> Iterator[Finding]:
-    """Find mistakes in the policy of the environment."""
+    """Yield the mistakes of the policy and its variables, and what has no effect in them."""
     for problem in loaded.problems:
         code = "variable-mistake" if problem.place == "environment" else "policy-mistake"
         yield finding(code, problem=problem, in_force=loaded.in_force)
@@ -41,18 +41,18 @@ def of_policy(loaded: LoadedPolicy) -> Iterator[Finding]:
 
 
 def of_names(environ: Mapping[str, str]) -> Iterator[Finding]:
-    """Find names of exporters and the like that are left out at the start."""
+    """Yield the names in ``OTEL_*`` variables, such as those of exporters, that do not exist: they are left out."""
     for problem in find_wrong_names(environ).wrong:
         yield finding("wrong-name", problem=problem)
 
 
 def of_start(reason: str | None) -> Finding:
-    """Say why no process has a report: OpenTelemetry did not start, for this reason, or the guard is not there."""
+    """Return why no process has a report: OpenTelemetry failed to start for this reason, or, if None, has no guard."""
     return finding("not-loaded") if reason is None else finding("start-failed", reason=reason)
 
 
 def of_end(status: int, reports: Sequence[Report]) -> Iterator[Finding]:
-    """Say that the program failed, and whether the guard ended it. To stop it with a signal is no failure."""
+    """Yield that the program failed, and whether the guard ended it. A stop by SIGINT or SIGTERM is no failure."""
     if not status or status in _STOPPED:
         return
     code = "ended-by-guard" if any(report["ended_by_guard"] for report in reports) else "program-failed"
@@ -60,12 +60,13 @@ def of_end(status: int, reports: Sequence[Report]) -> Iterator[Finding]:
 
 
 def of_program(reports: Sequence[Report], origin: str, *, selftest: bool, left_out: bool) -> Iterator[Finding]:
-    """Find faults in the reports of a program's processes. Most are looked for in the process with the most calls.
+    """Yield what the reports of a program's processes show; most of it is of the process with the most calls.
 
-    ``left_out``: wrong names of exporters were, so that ``none`` may be in their place.
+    ``origin`` is the source of the policy's action. ``left_out``: wrong names of exporters were left out, and ``none``
+    may stand in their place.
     """
     main = max(reports, key=lambda report: sum(call["count"] for call in report["calls"]))
-    if not main["on"]:  # all else that is missing follows from it
+    if not main["on"]:  # everything else is missing because of it
         yield finding("switched-off")
         return
     yield from _of_guard(main, origin)
@@ -112,7 +113,7 @@ def _of_frameworks(report: Report) -> Iterator[Finding]:
 
 
 def _of_unguarded(reports: Sequence[Report], *, only_imported: bool) -> Iterator[Finding]:
-    """Name the frameworks and clients without a patch; only those in use, if the program's calls were seen."""
+    """Yield the installed frameworks and clients that have no patch; ``only_imported``: of those, the imported ones."""
     found = {one["name"]: one for report in reports for one in report["unguarded"] if one["imported"]}
     if not only_imported:
         found = {one["name"]: one for report in reports for one in report["unguarded"]}
@@ -132,13 +133,13 @@ def _of_unguarded(reports: Sequence[Report], *, only_imported: bool) -> Iterator
 
 
 def _patched_elsewhere(framework: dict[str, Any], target: dict[str, Any]) -> bool:
-    """True if the same function is patched in another module, where other versions have it."""
+    """Return True if the same function is patched in another module, where other versions have it."""
     same = (other for other in framework["targets"] if other["path"] == target["path"])
     return any(other["state"] == "held" for other in same)
 
 
 def _without_targets(targets: Sequence[dict[str, Any]]) -> Iterator[tuple[str, str]]:
-    """The modules in which this version has none of the functions that all known versions have."""
+    """Yield the modules in which this version has none of the functions to patch, each with what is not guarded."""
     needed = [target for target in targets if not target["optional"] and target["subject"] != "other"]
     for module, subject in dict.fromkeys((target["module"], target["subject"]) for target in needed):
         here = [target for target in needed if (target["module"], target["subject"]) == (module, subject)]
@@ -147,7 +148,7 @@ def _without_targets(targets: Sequence[dict[str, Any]]) -> Iterator[tuple[str, s
 
 
 def versions(framework: dict[str, Any]) -> str:
-    """The packages of a framework, with their versions."""
+    """Return the packages of a framework with their versions, such as ``langgraph 1.0.1``."""
     return ", ".join(f"{dist} {version}" for dist, version in framework["versions"].items())
 
 

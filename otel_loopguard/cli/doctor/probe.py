@@ -1,7 +1,7 @@
-"""The probe: it runs inside the examined program, counts the calls and their outcomes, and writes them to a file.
+"""The probe: it runs inside the examined program, counts calls and their outcomes, and writes them to a file.
 
-The doctor has it loaded by the entry point ``opentelemetry_post_instrument``, after everything that zero-code start
-does. It changes nothing that the program can see, and writes no value of the program.
+The entry point ``opentelemetry_post_instrument`` starts it, after all instrumentations. It changes nothing that the
+program can see, and writes no argument or result.
 """
 
 from __future__ import annotations
@@ -38,50 +38,49 @@ if TYPE_CHECKING:
     from otel_loopguard.instrumentation.targets import Original
 
 FOLDER = "_OTEL_LOOPGUARD_DOCTOR"
-"""The variable with the folder for the reports. Without it the probe does nothing."""
+"""The environment variable with the folder for the reports. Without it the probe does nothing."""
 
 _OFTEN_SECONDS = 1.0
 _HELPERS = ("from multiprocessing.resource_tracker import", "from multiprocessing.forkserver import")
-"""The beginning of the command of a process that multiprocessing starts for itself."""
+"""The beginnings of an argument of processes that multiprocessing starts for itself."""
 _NEVER = float("-inf")
 _LAST = -100
 
 
 class Probe:
-    """The counts of this process."""
+    """Counts what happens in this process, and writes the report."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self.label = "app"
-        """The source of the calls: the program, or the loop of the self-test."""
+        """``app`` for calls of the program; the self-test sets the name of its loop."""
         self.calls: Counter[tuple[str, str, bool, str]] = Counter()
-        """By label, source of the turn, enforcement, and outcome."""
+        """Guarded calls by label, source of the turn, whether it is enforced, and outcome."""
         self.counted = 0
-        """All counted calls: those of our patches, and those known from spans of others only."""
+        """All calls that the guard counted: those in ``calls``, and those known only from spans of others."""
         self.unseen = 0
         """Calls whose span is not recorded."""
         self.by_hand = 0
         """Calls of ``@otel_loopguard.tool`` and ``otel_loopguard.call``."""
         self.ended: Counter[str] = Counter()
-        """By turn, how often ``ToolLoopError`` ended it."""
+        """By turn, how often the guard raised ``ToolLoopError`` in it."""
         self.errors: Counter[str] = Counter()
+        """Faults of the guard, by the place in its code."""
         self.guards: set[str] = set()
+        """The frameworks' own limits on loops that are in use."""
         self.text_protocols: set[str] = set()
+        """The agents in use that ask for tool calls in plain text."""
         self.is_helper = any(text.startswith(_HELPERS) for text in sys.orig_argv)
-        """The process runs no code of the program; those that a server of forks makes do."""
+        """True for a process of multiprocessing that runs no code of the program. It writes no report."""
         self._facts: dict[str, Any] = {}
         self._gathered = _NEVER
         self.tested: dict[str, str] = {}
-        """The result of the loop of the self-test, by its name."""
-
-    def turn_over(self) -> None:
-        """Write the counts so far: workers, and programs that are killed, end without ``atexit``."""
-        self.write(ended=False)
+        """``refused`` or ``ran``, by the name of the loop of the self-test; empty in a user's program."""
 
     def write(self, *, ended: bool) -> None:
-        """Write the report to a temporary file, then rename it: a reader never sees a part of it.
+        """Write the report of this process, as a whole: a reader never sees half of it.
 
-        To gather the facts takes time, so that they may be a second old; the counts are those of now.
+        The counts are those of now. The facts take time to gather: unless it has ``ended``, they may be a second old.
         """
         if self.is_helper or not self._folder.is_dir():  # the doctor has ended
             return
@@ -97,7 +96,7 @@ class Probe:
             Path(name).replace(self._folder / f"{os.getpid()}.json")
 
     def after_fork(self) -> None:
-        """Start from zero in a worker. One of multiprocessing ends without ``atexit``, and has finalizers instead."""
+        """Start from zero in a forked process. One of multiprocessing ends by finalizers instead of ``atexit``."""
         self.is_helper = False
         self.calls.clear()
         self.errors.clear()
@@ -111,7 +110,7 @@ class Probe:
             )
 
     def seen(self) -> dict[str, Any]:
-        """The counts, ready for JSON."""
+        """Return the counts, as types that JSON has."""
         keys = ("label", "source", "enforced", "outcome")
         calls = [{**dict(zip(keys, key, strict=True)), "count": count} for key, count in sorted(self.calls.items())]
         return {
@@ -129,7 +128,7 @@ class Probe:
 
 
 def start() -> None:
-    """Start the probe: the entry point."""
+    """Start the probe, if the doctor has started this program. It is the target of the entry point."""
     global current  # noqa: PLW0603 - one probe a process
     folder = os.environ.get(FOLDER)
     if not folder or not Path(folder).is_dir():
@@ -137,7 +136,7 @@ def start() -> None:
     current = Probe(Path(folder))
     _listen(current)
     current.write(ended=False)
-    # It runs before the functions that are registered already, such as the shutdown of the providers.
+    # At exit it runs before what was registered earlier, such as the shutdown of the providers.
     atexit.register(current.write, ended=True)
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=_forked)
@@ -147,7 +146,7 @@ current: Probe | None = None
 
 
 def _is_ended_by_guard() -> bool:
-    """Return True if the interpreter has printed a ``ToolLoopError`` that nothing caught, or one that it came from."""
+    """Return True if nothing caught the last exception, and it is a ``ToolLoopError`` or was caused by one."""
     waiting, seen = [getattr(sys, "last_value", None)], set()
     while waiting:
         error = waiting.pop()
@@ -177,12 +176,12 @@ _LIMITS = (
 
 
 class _TextProtocol(NamedTuple):
-    """A kind of agent that asks for tool calls in plain text. Its loop cannot be read in requests to a model."""
+    """A kind of agent that asks for tool calls in plain text, so that requests to its model do not show its calls."""
 
     name: str
     module: str
     path: str
-    """The function that runs only in a program that uses it."""
+    """A function that only such an agent calls."""
 
 
 _TEXT_PROTOCOLS = (
@@ -197,11 +196,12 @@ _TEXT_PROTOCOLS = (
 
 
 def _listen(probe: Probe) -> None:
-    """Count calls, turns and faults from now on, and note the limits and the text protocols that the program uses."""
+    """Patch the guard to count calls, turns and faults, and frameworks to note limits and text protocols in use."""
     _before(CallSpan, "finish", lambda args: _count_call(probe, args[0], args[1]))
     _before(decorator, "_open", lambda _args: _count_by_hand(probe))
     _before(Events, "log", lambda args: _count_end(probe, args[1], args[4]))
-    _before(Runs, "close", lambda _args: probe.turn_over())
+    # Written at the end of each turn, too: workers, and programs that are killed, end without ``atexit``.
+    _before(Runs, "close", lambda _args: probe.write(ended=False))
     _before(Meters, "tool_call", lambda _args: _count_any(probe))
     _before(Meters, "error", lambda args: probe.errors.update([args[1]]))
     limits = (partial(_note, probe.guards, one.name, one.keyword) for one in _LIMITS)
@@ -242,7 +242,7 @@ def _count_any(probe: Probe) -> None:
 
 
 def _note(names: set[str], name: str, keyword: str | None, original: Original) -> Callable[..., Any]:
-    """Note the name when the function is called, or when it is called with this keyword."""
+    """Return a wrapper that adds the name to ``names`` at each call, or only at those that have this keyword."""
 
     def note(*given: Any, **kwargs: Any) -> Any:
         if keyword is None or kwargs.get(keyword) is not None:

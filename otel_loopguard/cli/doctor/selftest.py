@@ -1,7 +1,4 @@
-"""The program of the self-test: a loop by hand that makes one call again and again.
-
-It exports nothing: instrumentation is suppressed, and the guard works without it.
-"""
+"""The program of the doctor's self-test: a loop by hand that makes one call six times. It exports nothing."""
 
 from __future__ import annotations
 
@@ -19,7 +16,7 @@ _LOOP = [Ask("read_file", {"path": "config.yaml"})] * 6
 
 
 def main() -> None:
-    """Loop, and import every module with functions to patch, so that the probe finds the patches."""
+    """Run the loop, then import every module with functions to patch, so that the probe finds the patches."""
     if probe.current is None:
         return
     logging.disable()
@@ -31,7 +28,7 @@ def main() -> None:
 
 
 def _is_refused() -> bool:
-    """True if the guard refuses a repeat of the loop."""
+    """Return True if the guard refuses a call of the loop. Instrumentation is suppressed, so nothing is exported."""
     with suppress_instrumentation():
         transcript = ScriptedAgent({"read_file": lambda path: f"the text of {path}"}, _LOOP).run()
     return bool(transcript.refused or transcript.error)

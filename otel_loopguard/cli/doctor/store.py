@@ -1,4 +1,4 @@
-"""Check the shared store: its variables, that it answers in time and takes events, and what it does when it is full."""
+"""Check the shared store: its variables, that it answers in time and takes cells, and what it does when it is full."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _KEY = "doctor"
 _EXPIRY = 10.0
 _PINGS = 20
 _PATIENCE = 3.0
-"""Seconds, so that a server that is too slow for the program is found to be slow, and not to be missing."""
+"""The time-out here, in seconds: longer than a program's, so that a slow server is not taken for a missing one."""
 
 
 def of_store(environ: Mapping[str, str], hash_key: bytes | None) -> Iterator[Finding]:
-    """Find mistakes in the variables of the store, and faults of its server."""
+    """Yield mistakes in the variables of the store, and what its server shows; nothing without a store."""
     store, problems = store_from_environment(environ, hash_key)
     for problem in problems:
         yield finding("store-mistake", problem=problem)

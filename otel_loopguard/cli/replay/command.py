@@ -1,4 +1,4 @@
-"""``otel-loopguard replay FILE...``: judge recorded runs and exported spans under a policy."""
+"""``otel-loopguard replay FILE...``: judge recorded runs and exported spans by a policy, and show its decisions."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from otel_loopguard.cli.options import add_policy_choice, megabytes
 from otel_loopguard.cli.policy import chosen_policy
 from otel_loopguard.cli.replay import sources, workers
 from otel_loopguard.cli.replay.replay import Replay
@@ -20,11 +21,12 @@ if TYPE_CHECKING:
 
 _FAILED_ON, _NOT_ALL_READ = 1, 3
 _DESCRIPTION = """
-Judges recorded runs under a policy, and shows which calls it would have nudged or refused, by mode and by tool.
+Judges recorded runs by a policy, and shows the calls that it would have nudged or refused, by mode and by tool. Nothing
+is run, and no model is asked.
 """
 _EPILOG = """
 Exit status: 0 all was read; 1 --fail-on found something; 2 wrong use, a missing file or a wrong policy, or a process
-of --jobs was ended; 3 some lines were broken and skipped, or a file has no run and no tool span; 130 Ctrl-C.
+of --jobs was killed; 3 some lines were broken and skipped, or a file has no run and no tool span; 130 Ctrl-C.
 """
 
 
@@ -32,23 +34,22 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `replay`."""
     parser.description, parser.epilog = _DESCRIPTION, _EPILOG
     parser.add_argument("files", metavar="FILE", nargs="+", help=sources.HELP)
-    which = parser.add_mutually_exclusive_group()
-    which.add_argument("--preset", metavar="NAME", help=f"judge with this preset: {', '.join(preset_names())}")
-    which.add_argument("--policy", metavar="FILE", help="judge with this policy file")
-    parser.add_argument("--compare", metavar="OTHER", help="a preset or a policy file, shown beside the first")
-    parser.add_argument("--json", action="store_true", help="one JSON line a run instead of tables")
-    parser.add_argument("--html", metavar="FILE", help="write a report: one HTML file, without arguments and results")
+    add_policy_choice(parser.add_mutually_exclusive_group())
+    parser.add_argument("--compare", metavar="OTHER", help="judge by this preset or policy file, too, and show both")
+    parser.add_argument("--json", action="store_true", help="write one JSON line for each run instead of tables")
+    parser.add_argument("--html", metavar="FILE", help="also write an HTML report, without arguments and results")
     parser.add_argument(
         "--fail-on",
         choices=["nudge", "reuse", "block", "conclude", "abort"],
-        help="exit status 1 if a run meets this or worse",
+        help="exit status 1 if a run meets this action or a stronger one under the (first) policy",
     )
     parser.add_argument(
         "--longest-line",
         metavar="MB",
-        type=_megabytes,
+        type=megabytes,
         default=sources.LONGEST_LINE,
-        help="skip longer lines; parsed, a line may take twenty times its length of memory (default: 16)",
+        help="skip longer lines; a parsed line may take twenty times its bytes in memory "
+        f"(default: {sources.LONGEST_LINE >> 20})",
     )
     workers.add_jobs(parser)
     parser.set_defaults(run=run)
@@ -75,14 +76,6 @@ def run(options: argparse.Namespace) -> int:
     return _FAILED_ON if failed else 0
 
 
-def _megabytes(text: str) -> int:
-    """Parse a number of megabytes."""
-    size = int(float(text) * (1 << 20))
-    if size <= 0:
-        raise ValueError
-    return size
-
-
 def _policy(preset: str | None, file: str | None) -> tuple[str, Policy]:
     loaded = chosen_policy(preset, file)
     name = preset or (Path(file).name if file else "default")
@@ -94,4 +87,5 @@ def _other(name: str) -> tuple[str, Policy]:
         return _policy(name, None)
     if Path(name).exists() or "/" in name or name.endswith(".toml"):
         return _policy(None, name)
-    raise PolicyError([f"{name} is neither a preset ({', '.join(preset_names())}) nor a file"], source="--compare")
+    problem = f"{name} is neither a preset ({', '.join(preset_names())}) nor an existing file"
+    raise PolicyError([problem], source="--compare")

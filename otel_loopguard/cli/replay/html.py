@@ -1,4 +1,4 @@
-"""Write the report of a replay under the first policy (``--html FILE``). Arguments become numbers."""
+"""Write the HTML report of a replay (``--html FILE``), with the decisions of the first policy."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ if TYPE_CHECKING:
 
 
 class Html:
-    """The report of a replay."""
+    """The HTML report of a replay."""
 
     def __init__(self, path: str, policy: str, compiled: CompiledPolicy) -> None:
+        """``policy`` is the name of the first policy. Raise ``ReportError`` if the file cannot be written."""
         self._report = report.Report(path)
         self._policy = policy
         self._compiled = compiled
@@ -33,36 +34,36 @@ class Html:
             self._report.add(turn)
 
     def turn(self, turn: JudgedTurn) -> None:
-        """Add a turn of spans, or a part of one."""
+        """Add a turn of spans, or a part of it."""
         tripped = {trip.call - turn.first: trip for trip in turn.trips[0]}
         calls = []
         for index, call in enumerate(turn.recorded):
             resolved, identity = call.resolve(self._compiled)
             tool = shown_tool(resolved.tool, call.registered)
             calls.append(_call(tool, identity, tripped.get(index), failed=call.failed, at=call.at))
-        part = f"0, from call {turn.first + 1}" if turn.first else 0
+        part = f"1, from call {turn.first + 1}" if turn.first else 1
         before = None if turn.earlier is None else bool(turn.earlier[0])
         self._report.add(report.Run(turn.run_id, part, calls, _spent(turn.spent[0]), before))
 
     def write(self, title: str) -> None:
-        """Write the file."""
+        """Write the file, with this title."""
         self._report.write(title=title, subtitle=f"policy {self._policy}", conditional=True)
 
 
 def turns_of(judges: Sequence[PolicyJudge], run: RecordedRun, trips: Sequence[Sequence[TripOfRun]]) -> list[report.Run]:
-    """Return the turns of a run, as they are reported under the first policy."""
+    """Return the turns of a run for the report: its calls as numbers, with the decisions of the first policy."""
     contracts, tripped = judges[0].compiled.contracts, {(trip.turn, trip.call): trip for trip in trips[0]}
     turns = []
-    for number, turn in enumerate(run.turns):
+    for position, turn in enumerate(run.turns):
         seen: dict[int, int] = {}
         calls = []
         for index, call in enumerate(turn["calls"]):
             resolved, arguments = contracts.identify(ToolCall(call["tool"], call.get("args")))
             identity = seen.setdefault(arguments, len(seen))
-            failed, trip = bool(call.get("is_error")), tripped.get((number, index))
+            failed, trip = bool(call.get("is_error")), tripped.get((position, index))
             tool = shown_tool(resolved.tool, is_known(run.tools, call["tool"], resolved.tool.name))
             calls.append(_call(tool, identity, trip, failed=failed, at=seconds(call, "at")))
-        turns.append(report.Run(run.run_id, number, calls))
+        turns.append(report.Run(run.run_id, position + 1, calls))
     return turns
 
 

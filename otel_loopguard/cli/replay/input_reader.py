@@ -1,14 +1,15 @@
-"""Read the lines of files, and judge each run. A line that is no run and holds no spans is reported and skipped."""
+"""Read the lines of files, judge each run, and show the progress. Broken lines are reported and skipped."""
 
 from __future__ import annotations
 
 import sys
 from collections import Counter
+from time import monotonic
 from typing import TYPE_CHECKING
 
+from otel_loopguard.cli.output import terminal
 from otel_loopguard.cli.replay import sources
 from otel_loopguard.cli.replay.line_judge import MISSHAPEN, JudgedRun, LineJudge, SpanLine, fault_of
-from otel_loopguard.cli.replay.progress import Progress
 from otel_loopguard.cli.replay.sources import End
 from otel_loopguard.cli.replay.span_buffer import SpanBuffer
 from otel_loopguard.cli.replay.summary import Missing
@@ -27,18 +28,18 @@ if TYPE_CHECKING:
     Judged = JudgedRun | JudgedTurn
 
 SMALL = 8 << 20
-"""Bytes of runs. Processes are started only for more: this much takes one process about a tenth of a second."""
+"""Bytes of runs. Worker processes are started only for more: one process needs about 0.1 s for this much."""
 _MOST_REPORTED = 20
 _MOST_WITHOUT_A_RUN = 3
-"""The broken lines that are reported as long as nothing was read: most likely the file is another one."""
+"""Broken lines that are reported as long as no run was read: most likely the file is no recording at all."""
 NOTHING_READ = (
-    "no run and no tool span was found. Readable are runs, one JSON object a line, and the tool spans of OTLP JSON "
-    f"lines, ours and those of {', '.join(row.name for row in DIALECTS)}. See docs/replay.md."
+    "no run and no tool span was found. Give a file of runs, one JSON object a line, or of OTLP JSON lines with tool "
+    f"spans of this package or of {', '.join(row.name for row in DIALECTS)}: docs/replay.md"
 )
 
 
 class InputReader:
-    """Reads any number of inputs once, judges their runs under some policies, and hands each run to ``add`` in order.
+    """Reads inputs once, judges their runs by each judge, and hands every run to ``add`` in the order of the inputs.
 
     With several ``jobs`` the runs of large inputs are judged in that many processes. Spans are judged in this one.
     """
@@ -55,7 +56,10 @@ class InputReader:
         reports: bool = True,
         if_nothing: str = NOTHING_READ,
     ) -> None:
-        """``if_nothing`` is the sentence about an input without any run or tool span."""
+        """``title`` stands before the progress line. Without ``reports`` no fault is written.
+
+        ``if_nothing`` is the sentence about an input without any run or tool span.
+        """
         self._line_judge = LineJudge(judges, extract)
         self._add = add
         self._jobs = 1 if any(judge.compiled.custom for judge in judges) else jobs  # not every user's code can be sent
@@ -67,12 +71,13 @@ class InputReader:
         self._progress = Progress([], wanted=False)
         self._read = 0
         self.missing: Counter[Missing] = Counter()
+        """The number of runs, calls or spans that do not have a fact."""
         self.broken = self.calls = self.runs = 0
         self.nothing_read = False
-        """True if one of the inputs has no run and no tool span."""
+        """True if an input has no run and no tool span."""
 
     def read(self, readers: list[Reader]) -> None:
-        """Read every line of every input."""
+        """Read all lines of these inputs, in order."""
         self._progress = Progress(readers, wanted=self._shows_progress, title=self._title)
         before = 0
         try:
@@ -132,7 +137,7 @@ class InputReader:
 
     @property
     def has_spans(self) -> bool:
-        """True if turns were made of spans."""
+        """True if an input had tool spans."""
         return bool(self.missing[Missing.VALUES] or self.missing[Missing.TOOLS_OF_SPANS])
 
     def _turns(self, turns: Iterable[JudgedTurn]) -> None:
@@ -161,3 +166,41 @@ class InputReader:
         if self._reports:
             self._progress.clear()
             print(sentence, file=sys.stderr)
+
+
+# --- the progress line ----------------------------------------------------------------------------------------------
+
+_EVERY = 0.2
+_WIDTH = 24
+
+
+class Progress:
+    """A line on standard error that shows the share of the inputs that is read, if that is a terminal."""
+
+    def __init__(self, readers: list[Reader], *, wanted: bool, title: str = "") -> None:
+        self._title = title
+        self.shown = wanted and sys.stderr.isatty()
+        self._readers = readers
+        self._size = sum(reader.size for reader in readers)
+        self._started = self._last = monotonic()
+
+    def step(self, calls: int, runs: int) -> None:
+        """Show these numbers of judged calls and runs. The line is written at most five times a second."""
+        if not self.shown:
+            return
+        now = monotonic()
+        if now - self._last < _EVERY:
+            return
+        self._last = now
+        done = sum(reader.position for reader in self._readers)
+        share = min(1.0, done / self._size) if self._size else 0.0
+        width = _WIDTH - len(self._title)
+        bar = "#" * round(share * width)
+        rate = calls / max(now - self._started, 1e-9)
+        text = f"\r{self._title}[{bar:<{width}}] {share:4.0%}  {runs:,} runs  {calls:,} calls  {rate:,.0f} calls/s"
+        print(f"{text:<79}", end="", file=terminal(sys.stderr), flush=True)
+
+    def clear(self) -> None:
+        """Remove the line, before other output."""
+        if self.shown:
+            print("\r" + " " * 79 + "\r", end="", file=terminal(sys.stderr), flush=True)

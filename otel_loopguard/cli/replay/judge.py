@@ -1,6 +1,6 @@
-"""Judge recorded turns under one policy, by the engine's own ``fold``, and name their tools.
+"""Judge recorded turns by one policy, with the engine's own ``fold``, and name the tools of their calls.
 
-A recorded call has run, whatever the policy makes of it: so every refusal is listed, not only the first.
+A recorded call has run, whatever the policy would have done. So every refusal is listed, not only the first.
 """
 
 from __future__ import annotations
@@ -39,7 +39,9 @@ class TripOfRun(NamedTuple):
     """A trip on one call of a run."""
 
     turn: int
+    """The position of the turn in the run, from 0."""
     call: int
+    """The position of the call in the turn, from 0."""
     tool: str
     """As ``shown_tool`` returns it."""
     mode: str
@@ -48,32 +50,32 @@ class TripOfRun(NamedTuple):
     lost: bool = False
     """True if the call was refused, and its recorded result was new."""
     limit: int = 0
-    """The limit that was reached."""
+    """The count at which the action is due."""
     has_run: bool = False
-    """The call was read in a model request: it is not refused, and it ran if the turn was not over before."""
+    """True if a model request had the call with its result: then it had run before the guard learned of it."""
 
     @property
     def is_refused(self) -> bool:
-        """True if the guard refuses the call."""
+        """True if the guard would have refused the call."""
         return self.action >= Action.REUSE and not self.has_run
 
     @property
     def is_kept_out(self) -> bool:
-        """True if the call does not run: it is refused, or the turn is over before."""
+        """True if the call would not have run: it is refused, or the turn would have been over."""
         return self.is_refused or self.action > Action.CONCLUDE
 
 
 Reached: TypeAlias = "frozenset[tuple[Action, bool]]"
-"""The actions of the trips of a run, each with ``is_refused`` of the trip."""
+"""The actions of the trips of a run, each with the trip's ``is_refused``."""
 
 
 def reached(trips: Iterable[TripOfRun], earlier: Reached) -> Reached:
-    """Return what a run reached, with what its earlier parts reached."""
+    """Return what a run reached with these trips, given what it reached in its earlier parts."""
     return earlier.union((trip.action, trip.is_refused) for trip in trips)
 
 
 class PolicyJudge:
-    """Judges turns under one policy. A policy that only observes is judged as if it refused."""
+    """Judges turns by one policy. A policy that only observes is taken as if it refused."""
 
     def __init__(self, policy: Policy) -> None:
         if policy.action is Action.OBSERVE:
@@ -88,16 +90,16 @@ class PolicyJudge:
         return PolicyJudge, (self.compiled.policy,)
 
     def state(self, fingerprinter: Fingerprinter | None = None) -> State:
-        """Return the state of a new turn of recorded calls. All its fingerprints come from one fingerprinter."""
+        """Return the state of a new turn of recorded calls. Fingerprints are this fingerprinter's, or the policy's."""
         return State(self.compiled, is_recorded=True, fingerprinter=fingerprinter)
 
     @property
     def turns_by(self) -> str:
-        """The widest source of a turn of spans. Where conversations are remembered, each has many turns."""
+        """The widest source of a turn of spans: ``conversation``, or ``agent_span`` if the policy compares turns."""
         return "agent_span" if self.compiled.remembers else "conversation"
 
     def place_of(self, turn: TurnName, span: ToolSpan, ancestry: Ancestry) -> PlaceInConversation | None:
-        """Return the place of the turn of a span in its conversation; None if that is not known, or not remembered."""
+        """Return the place of a turn in the conversation of its span; None if the policy or the span knows of none."""
         if not self.compiled.remembers:
             return None
         conversation = span.conversation if span.own else ancestry.agent_of(span)[0]
@@ -108,7 +110,7 @@ class PolicyJudge:
 
 
 def trips_of(folded: Iterable[Folded], turn: int = 0) -> list[TripOfRun]:
-    """Return the trips that are listed of a turn's calls, in the order of the calls."""
+    """Return the trips to list of the calls of a turn, in the order of the calls. ``turn`` is its position."""
     trips = [_trip_of(one, one.trip, turn) for one in folded if one.trip is not None and is_listed(one.trip)]
     trips.sort(key=attrgetter("call"))
     return trips
@@ -123,15 +125,15 @@ def _trip_of(folded: Folded, trip: Trip, turn: int) -> TripOfRun:
 
 
 def is_listed(trip: Trip) -> bool:
-    """Return True if a trip is listed: all but observations within a turn, which the policy wants to be no more."""
+    """Return True if a trip is to be listed: all are but those that the policy only wants observed within a turn."""
     return trip.action >= Action.NUDGE or trip.reason == OVER_TURNS
 
 
 def shown_tool(tool: Tool, registered: bool | None) -> str:  # noqa: FBT001 - as in a record
-    """Return a tool's name for tables and reports: cleaned; ``_unknown`` and a hash if the model made the name up.
+    """Return a tool's name for tables and reports: cleaned, or ``_unknown:`` and a hash if the model made the name up.
 
-    As on spans, where it is not known which tools exist (``registered=None``) a name counts as made up if it has not
-    the form of a name. The hash begins as ``loopguard.tool.name_hash`` does under the same hash key.
+    If it is not known whether the tool exists (``registered`` is None), a name without the form of one counts as made
+    up. The hash is the beginning of ``loopguard.tool.name_hash`` under the same hash key.
     """
     name = tool.name
     hashed = _is_name_hash(name)  # our own spans have the hash alone
@@ -141,7 +143,7 @@ def shown_tool(tool: Tool, registered: bool | None) -> str:  # noqa: FBT001 - as
 
 
 def result_was_new(record: Record) -> bool:
-    """Return True if the result of a refused call differs from those of its earlier runs."""
+    """Return True if the recorded result of a call is new: no earlier run of the call had it."""
     if record.sameness is Sameness.FIRST:
         return True
     return record.news and record.sameness in (Sameness.DIFFERENT, Sameness.PROGRESS)

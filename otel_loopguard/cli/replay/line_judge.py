@@ -1,6 +1,6 @@
-"""Judge one line of a recording: a run is judged here, spans are only parsed, because their turns span many lines.
+"""Judge one line of a recording. A run is judged; spans are only parsed, because those of a turn are in many lines.
 
-No line depends on another one, so that lines may be judged in any process.
+No line depends on another one, so a line may be judged in any process.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from otel_loopguard.cli.replay.summary import Missing
 
     Extract = Callable[[Sequence[PolicyJudge], RecordedRun, tuple[list[TripOfRun], ...]], Any]
-    """Takes the facts out of a judged run that its reader needs. The run itself is dropped."""
+    """Takes the judges, a run and its trips by judge; returns what is needed of the run later. The rest is dropped."""
 
 _KEYS = ("calls", "tool", "key")
-"""The keys without which a line is broken. Another one may be part of the data, and is not shown."""
+"""The keys that messages about broken lines may name. Any other key may be part of the data."""
 MISSHAPEN = (TypeError, ValueError, KeyError, AttributeError, IndexError, OverflowError)
 """The errors of a line that is JSON, but no run and no spans."""
 
@@ -38,8 +38,9 @@ class JudgedRun(NamedTuple):
     trips: tuple[list[TripOfRun], ...]
     """One list for each judge."""
     missing: tuple[Missing, ...]
+    """The facts that the run does not have."""
     extract: Any
-    """Made by ``Extract``; None without one."""
+    """What ``Extract`` returned; None without one."""
 
 
 class SpanLine(NamedTuple):
@@ -51,22 +52,22 @@ class SpanLine(NamedTuple):
 
 
 Outcome: TypeAlias = "JudgedRun | SpanLine | str"
-"""Of a line. A text is the fault of a broken one."""
+"""What became of a line. A text says why it is broken."""
 
 
 class LineJudge:
-    """Judges the runs of lines under some policies."""
+    """Judges the run of a line by each policy."""
 
     def __init__(self, judges: Sequence[PolicyJudge], extract: Extract | None = None) -> None:
         self._judges = judges
         self._extract = extract
 
     def outcome(self, item: Line | End) -> Outcome:
-        """Judge a line that was read; return the fault of an end of an input."""
+        """Return the outcome of a line; of the end of an input its fault, empty if there is none."""
         return item.fault if item.fault or isinstance(item, End) else self.judge(item.data)
 
     def judge(self, data: bytes) -> Outcome:
-        """Judge a line."""
+        """Return the outcome of the bytes of a line."""
         try:
             found = orjson.loads(data)
         except ValueError as error:
@@ -78,7 +79,7 @@ class LineJudge:
                 return SpanLine(found, len(data))
         except MISSHAPEN as error:
             return fault_of(error)
-        return "neither a run (turns) nor OTLP (resourceSpans)"
+        return "neither a run (it has no `turns`) nor OTLP (it has no `resourceSpans`)"
 
     def _run(self, found: dict[str, Any]) -> JudgedRun:
         run = recorded_runs.read(found)
@@ -88,7 +89,7 @@ class LineJudge:
 
 
 def fault_of(error: Exception) -> str:
-    """Return the fault of a line by one of the errors of ``MISSHAPEN``."""
+    """Return the fault of a line, from one of the errors in ``MISSHAPEN``."""
     if isinstance(error, recorded_runs.NotARunError):
         return str(error)
     if isinstance(error, KeyError) and error.args[0] in _KEYS:

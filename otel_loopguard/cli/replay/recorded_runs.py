@@ -1,4 +1,4 @@
-"""Replay runs recorded as JSON lines, one run a line."""
+"""Read runs that are recorded as JSON lines, and judge them. A line is a run."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from math import isfinite
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from otel_loopguard.cli.replay.judge import trips_of
-from otel_loopguard.cli.replay.outcomes import FINGERPRINTER, facts_of
 from otel_loopguard.cli.replay.recorded_turn import Folded, RecordedTurn
 from otel_loopguard.cli.replay.summary import Missing
 from otel_loopguard.engine.conversation_memory import PlaceInConversation
 from otel_loopguard.engine.events import Began
-from otel_loopguard.engine.words import ToolCall
+from otel_loopguard.engine.values.fingerprint import Fingerprinter
+from otel_loopguard.engine.values.results import ERROR_SALT, outcome_facts
+from otel_loopguard.engine.words import Outcome, ToolCall
 from otel_loopguard.guard.conversation_memories import ConversationMemories
 from otel_loopguard.guard.turn import is_registered
 
 if TYPE_CHECKING:
     from otel_loopguard.cli.replay.judge import PolicyJudge, TripOfRun
     from otel_loopguard.engine.state import State
-    from otel_loopguard.engine.values.fingerprint import Fingerprinter
     from otel_loopguard.engine.values.pending import PendingWords
     from otel_loopguard.engine.values.results import OutcomeFacts
 
@@ -30,21 +30,23 @@ class RecordedRun(NamedTuple):
 
     run_id: str
     success: bool | None
+    """None if the run has no label."""
     turns: list[dict[str, Any]]
     tools: frozenset[str] | None
     """The registered tools; None if they are not recorded."""
     calls: int
+    """The number of calls in all turns."""
 
 
 class NotARunError(ValueError):
-    """The line is JSON, but no run; the message names the fault."""
+    """A line is JSON, but no run; the message names the fault."""
 
 
 def read(line: dict[str, Any]) -> RecordedRun:
-    """Read a parsed line as a run."""
+    """Return the run of a parsed line. Raise ``NotARunError``, or an error of ``MISSHAPEN``, if it is none."""
     turns = line.get("turns")
     if not isinstance(turns, list):
-        raise NotARunError("turns must be a list")
+        raise NotARunError("`turns` must be a list")
     calls = sum([len(turn["calls"]) for turn in turns])
     success, tools = line.get("success"), line.get("tools")
     known = frozenset(tools) if isinstance(tools, list) else None
@@ -87,12 +89,15 @@ class _CallOfRun:
 
 
 def is_known(tools: frozenset[str] | None, name: str, found: str) -> bool | None:
-    """Return ``is_registered`` of a call by this name; None if the registered tools are not recorded."""
+    """Return True if a tool is among the registered ones; None if these are not recorded.
+
+    ``name`` is that of the call; ``found`` is the tool behind it, another one if it is a dispatcher.
+    """
     return None if tools is None else is_registered(name, found, tools)
 
 
 def replay(run: RecordedRun, judge: PolicyJudge) -> list[TripOfRun]:
-    """Return the trips of a run. Its turns are those of one conversation."""
+    """Judge a run, and return its trips. All its turns belong to one conversation."""
     trips: list[TripOfRun] = []
     memory = ConversationMemories() if judge.compiled.remembers else None
     for number, calls in enumerate(turn["calls"] for turn in run.turns):
@@ -109,7 +114,7 @@ def replay(run: RecordedRun, judge: PolicyJudge) -> list[TripOfRun]:
 
 
 def missing(run: RecordedRun) -> tuple[Missing, ...]:
-    """Return the facts that some mode needs and that this run does not have."""
+    """Return the facts that this run does not have, although some mode needs them."""
     tools = () if run.tools is not None else (Missing.TOOLS,)
     for turn in run.turns:
         if turn["calls"]:
@@ -119,10 +124,53 @@ def missing(run: RecordedRun) -> tuple[Missing, ...]:
 
 
 def seconds(call: Call, key: str) -> float | None:
-    """Return a time of a call; None if it has none."""
+    """Return a time of a call, in seconds; None if it has none. Raise ``NotARunError`` if it is no finite number."""
     time = call.get(key)
     if time is None:
         return None
     if (type(time) is float or type(time) is int) and isfinite(time):
         return float(time)
     raise NotARunError(f"`{key}` must be a number of seconds")
+
+
+# --- the recorded outcome --------------------------------------------------------------------------------------------
+
+_CUT = 2_000
+_AS_LETTERS = str.maketrans("0123456789abcdef", "ghijklmnopqrstuv")
+_64_BITS = 0xFFFFFFFFFFFFFFFF
+
+
+class RunFingerprinter(Fingerprinter):
+    """Makes fingerprints that are compared within one run and then dropped, so that they need no key."""
+
+    __slots__ = ()
+
+    def of(self, data: bytes) -> int:
+        """Return Python's own hash: it takes a sixth of the time of the keyed BLAKE2b of a live guard."""
+        return hash(data) & _64_BITS
+
+
+FINGERPRINTER = RunFingerprinter()
+
+
+def facts_of(
+    call: dict[str, Any], arguments: Any, fingerprinter: Fingerprinter, pending_words: PendingWords | None
+) -> OutcomeFacts:
+    """Return the facts about a recorded outcome. Results with a ``result_hash`` are equal if that is equal."""
+    result, hashed = call.get("result"), call.get("result_hash")
+    if not hashed:
+        return outcome_facts(Outcome(result, None, call.get("is_error")), arguments, fingerprinter, pending_words)
+    try:
+        digest = int(hashed[:16], 16)
+    except ValueError:  # a hash in another notation
+        digest = fingerprinter.of(hashed.encode())
+    outcome = Outcome(result, None, call.get("is_error"), False, digest)  # noqa: FBT003 - keywords cost a third more
+    facts = outcome_facts(outcome, arguments, fingerprinter, pending_words)
+    if type(result) is str and len(result) >= _CUT:
+        # The recorded text may be cut off, and the rest makes a difference. The hash stands for it, as letters, so that
+        # it is not masked as an id.
+        facts = facts._replace(
+            digest=digest ^ ERROR_SALT if facts.is_error else digest,
+            data=facts.data + b" " + hashed.translate(_AS_LETTERS).encode(),
+        )
+    return facts

@@ -1,4 +1,4 @@
-"""Fold the calls of a recorded turn, each begun and ended at its time. They come from a run, or from spans."""
+"""Judge the calls of a recorded turn, each begun and ended at its time. They come from a run, or from spans."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 _FAULTS = HookFaults()
-"""Says of each fault of a user's detector once that it is skipped."""
+"""Logs each fault of a user's own detector once."""
 
 
 class JudgeableCall(Protocol):
@@ -31,44 +31,48 @@ class JudgeableCall(Protocol):
 
     @property
     def at(self) -> float | None:
-        """The time of the begin in seconds; None if it is not recorded."""
+        """The time of the begin, in seconds; None if it is not recorded."""
 
     @property
     def ended(self) -> float | None:
-        """The time of the end in seconds; None if it is not recorded."""
+        """The time of the end, in seconds; None if it is not recorded."""
 
     @property
     def step(self) -> object:
-        """Equal for the calls of one message of the model; None if that is not recorded."""
+        """The same value for all calls of one response of the model; None if that is not recorded."""
 
     @property
     def has_run(self) -> bool:
-        """True if the call was read in a model request, with its result."""
+        """True if a model request had the call with its result: it had run before the guard learned of it."""
 
     @property
     def stopped_by_user(self) -> bool:
         """True if the call was refused because the user asked the run to stop."""
 
     def began(self, op: int, state: State, written: int | None) -> Began:
-        """Return the event of its begin. The model wrote the call at the turn's tick ``written``."""
+        """Return the event of its begin, as the call number ``op``, from 0.
+
+        ``written`` is the turn's tick when the model asked for the call; None if it is not known.
+        """
 
     def facts(self, arguments: Any, fingerprinter: Fingerprinter, words: PendingWords | None) -> OutcomeFacts | None:
-        """Return the facts about its outcome; None if it was cancelled. ``words`` as of ``outcome_facts``."""
+        """Return the facts about its outcome; None if it was cancelled. The parameters are as of ``outcome_facts``."""
 
 
 class Folded(NamedTuple):
-    """A call that was judged, and is over."""
+    """A call that was judged and is over."""
 
     position: int
-    """In its turn."""
+    """Its position in the turn, from 0."""
     call: Any
     """The ``JudgeableCall``."""
     record: Record
     trip: Trip | None = None
+    """None if the call is in no loop."""
     recovered: tuple[Trip, ...] = ()
-    """The trips from which the agent has recovered with this call."""
+    """Earlier trips of loops that ended with this call, because it brought news."""
     in_vain: bool = False
-    """It was refused, or would have been, or was a repeat without news."""
+    """True if it was refused, would have been, or was a repeat without news."""
 
 
 class _Running(NamedTuple):
@@ -81,25 +85,25 @@ class _Running(NamedTuple):
 
 
 class RecordedTurn:
-    """A turn of recorded calls under one policy."""
+    """A turn of recorded calls, judged by one policy."""
 
     def __init__(self, state: State, over: Callable[[Folded], None]) -> None:
-        """``over`` gets each call when it is over."""
+        """``state`` is that of a new turn. ``over`` gets each call when it is over."""
         self.state = state
         self.timeline = Timeline(state.history)
         self.calls = 0
-        """The calls that have begun."""
+        """The number of calls that have begun."""
         self._over = over
         self._has_own = bool(state.compiled.custom)
 
     def begin(self, call: JudgeableCall) -> None:
-        """Begin a call, after the ends of those that were over before."""
+        """Begin a call. First the running calls are ended that were over before it."""
         timeline, position = self.timeline, self.calls
         self.calls += 1
         for one in timeline.begin(call.at, call.step):
             self._end(one)
         event, now = call.began(position, self.state, timeline.written), timeline.now
-        if call.has_run:  # a request has its result: the next result is read after it
+        if call.has_run:  # it is judged at once, with the result that the request has
             timeline.add(_Running(position, call, event, None, now), call.ended)
             self.end_until(None)
             return
@@ -114,7 +118,7 @@ class RecordedTurn:
             timeline.add(_Running(position, call, event, record, now), call.ended)
 
     def end_until(self, time: float | None) -> None:
-        """End the calls that are over at this time, or all if it is None."""
+        """End the running calls that are over at this time, in seconds; all of them if it is None."""
         for one in self.timeline.until(time):
             self._end(one)
 
@@ -126,7 +130,7 @@ class RecordedTurn:
         state, trip = self.state, record.trip
         facts = call.facts(event.resolved.arguments, state.fingerprinter, state.pending_words_for(record))
         found = None if facts is None else facts.found
-        # The same result, and news: a run inside the call brought it.
+        # The same result, and yet news: an agent inside the call brought it.
         child_news = found is not None and found.news and found.sameness is Sameness.SAME
         verdict = self._fold_end(
             Ended(position, event, record, facts, child_news=child_news, finds=self._has_own and event.judged)
@@ -135,7 +139,7 @@ class RecordedTurn:
         self._over(Folded(position, call, record, trip or _shown(verdict.trip, event), verdict.recovered, in_vain))
 
     def _fold_end(self, event: Any) -> Verdict:
-        """Fold an outcome, and what the user's detectors find in it, as a live turn does."""
+        """Judge an outcome, with what a user's own detectors find in it, as a live turn does."""
         verdict = fold(self.state, event, self.timeline.now)
         if not verdict.finds:
             return verdict
@@ -160,5 +164,5 @@ class RecordedTurn:
 
 
 def _shown(trip: Trip | None, event: Began) -> Trip | None:
-    """Return the trip of a result; None if the call is only remembered: it may be one of its conversation."""
+    """Return the trip of a result; None if the call is not judged in its turn, but only remembered."""
     return trip if event.judged else None

@@ -1,4 +1,4 @@
-"""Replay the runs of files under one policy or two: sum up, print, and write the report."""
+"""Replay the runs of files by one policy or two: sum up, print, and write the report."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import IO, TYPE_CHECKING, Any
 import orjson
 
 from otel_loopguard.cli.output import counted, write_line
-from otel_loopguard.cli.replay import sources
 from otel_loopguard.cli.replay.html import Html, turns_of
 from otel_loopguard.cli.replay.input_reader import NOTHING_READ, InputReader
 from otel_loopguard.cli.replay.judge import PolicyJudge, TripOfRun
 from otel_loopguard.cli.replay.line_judge import JudgedRun
 from otel_loopguard.cli.replay.summary import Summary, notes, tables, verdict, watch_notes, watch_tables
 from otel_loopguard.engine.words import Action
+from otel_loopguard.errors import LoopGuardError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class Replay:
-    """A replay of any number of inputs, under one policy or two."""
+    """A replay of any number of inputs by one policy or two, each with its name."""
 
     def __init__(
         self,
@@ -38,7 +38,10 @@ class Replay:
         jobs: int = 1,
         if_nothing: str = NOTHING_READ,
     ) -> None:
-        """``if_nothing`` is the sentence about an input without any run or tool span."""
+        """``html`` is the path of the report, if one is wanted. With ``json`` a line is printed for each run.
+
+        ``if_nothing`` is the sentence about an input without any run or tool span.
+        """
         self._policies = [policy for _, policy in policies]
         judges = [PolicyJudge(policy) for policy in self._policies]
         self._recording = InputReader(
@@ -55,7 +58,7 @@ class Replay:
 
     @property
     def strongest(self) -> Action:
-        """The strongest action of the first policy."""
+        """The strongest action that the first policy would have taken; ``OFF`` without a trip."""
         return self._summaries[0].strongest
 
     @property
@@ -74,11 +77,11 @@ class Replay:
         return self._recording.calls
 
     def files(self, readers: list[Reader]) -> None:
-        """Replay every line of every input."""
+        """Replay all lines of these inputs, in order."""
         self._recording.read(readers)
 
     def write_report(self, title: str) -> None:
-        """Write the HTML report, if one is wanted."""
+        """Write the HTML report with this title, if one is wanted."""
         if self._html is not None:
             self._html.write(title)
 
@@ -109,13 +112,13 @@ class Replay:
             self._html.turn(judged)
 
     def print_tables(self, out: IO[str]) -> None:
-        """Print the tables."""
+        """Print the tables of a replay."""
         print(f"{counted(self._recording.runs, 'run')}, {counted(self.calls, 'call')}\n", file=out)
         for text in tables(self._summaries):
             print(text + "\n", file=out)
 
     def print_watch(self, out: IO[str]) -> None:
-        """Print the result of a watch: the verdict, then its tables, and what may make it wrong."""
+        """Print the result of a watch: the verdict, the tables, and what could not be judged."""
         summary = self._summaries[0]
         print(verdict(summary, self._recording.runs, self.calls) + "\n", file=out)
         for text in watch_tables(summary):
@@ -140,10 +143,11 @@ def _print_line(line: bytes) -> None:
     except BrokenPipeError:
         raise
     except OSError as error:  # the output is at fault, not the file that is read
-        raise sources.OutputError(error) from error
+        raise LoopGuardError(f"standard output: {error.strerror or error}") from error
 
 
 def _as_json(trips: list[TripOfRun]) -> list[dict[str, Any]]:
+    """Return the trips of a run for JSON. As on spans, an index counts from 0; numbers in tables count from 1."""
     return [
         {"turn": trip.turn, "call": trip.call, "mode": trip.mode, "action": _ACTIONS[trip.action]} for trip in trips
     ]

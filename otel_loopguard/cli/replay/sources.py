@@ -1,4 +1,4 @@
-"""Read the lines of files and of standard input, plain, gzip or zstd, one at a time."""
+"""Read the lines of files and of standard input, one at a time: plain, or packed by gzip or zstd."""
 
 from __future__ import annotations
 
@@ -20,26 +20,27 @@ if TYPE_CHECKING:
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 _MB = _BUFFER = 1 << 20
 LONGEST_LINE = 16 << 20
-"""Bytes. A longer line is reported as broken and skipped: parsed, a line of brackets takes twenty times its length."""
+"""Bytes. A longer line is reported and skipped: a parsed line of brackets takes twenty times its bytes in memory."""
 _MOST_BLANK = 1_000_000
-"""Blank lines in a row. A packed file of a megabyte may hold a thousand million."""
+"""Blank lines in a row. A packed file of a megabyte may hold a thousand million of them."""
 STDIN = "-"
 HELP = (
-    "runs, one JSON object a line; or tool spans, as a collector's file exporter and `otel-loopguard watch --record` "
-    "write them, ours or those of other instrumentations; plain, gzip or zstd; - is standard input"
+    "a file of runs, one JSON object a line, or of spans, as a collector's file exporter and `otel-loopguard watch "
+    "--record` write them, of this package or of other instrumentations; plain, gzip or zstd; - is standard input"
 )
-"""The possible contents of the files of a command."""
+"""The help text of an argument for input files."""
 
 
 class Line(NamedTuple):
-    """One line."""
+    """A line of an input."""
 
     name: str
-    """The name of its input."""
+    """The name of the input."""
     number: int
+    """Counted from 1."""
     data: bytes
     fault: str = ""
-    """The reason for which it cannot be judged."""
+    """Why it cannot be judged; empty if it can."""
 
 
 class End(NamedTuple):
@@ -47,29 +48,14 @@ class End(NamedTuple):
 
     name: str
     fault: str = ""
-    """The reason for which the rest of it cannot be read."""
-
-
-class InputError(LoopGuardError):
-    """A file cannot be read. Raised before any work is done."""
-
-
-class EndlessError(OSError):
-    """An input does not end within reason."""
-
-
-class OutputError(LoopGuardError):
-    """The output cannot be written."""
-
-    def __init__(self, error: OSError) -> None:
-        super().__init__(f"standard output: {error.strerror or error}")
+    """Why the rest of it cannot be read; empty if it was read to its end."""
 
 
 def check(names: list[str]) -> None:
-    """Check that every file exists and can be unpacked; the error names all that cannot."""
+    """Raise ``LoopGuardError`` if files cannot be read or unpacked; its message names each of them."""
     problems = [problem for name in names if name != STDIN for problem in [_problem(name)] if problem]
     if problems:
-        raise InputError("\n".join(problems))
+        raise LoopGuardError("\n".join(problems))
 
 
 def _problem(name: str) -> str | None:
@@ -79,14 +65,12 @@ def _problem(name: str) -> str | None:
     except OSError as error:
         return f"{name}: {error.strerror}"
     if start == _ZSTD and _zstd() is None:
-        return (
-            f"{name}: this is zstd; pip install 'otel-loopguard[zstd]' (or unpack it: zstd -dc {name} | ... replay -)"
-        )
+        return f"{name} is packed by zstd: pip install 'otel-loopguard[zstd]' (or unpack it: zstd -d {name})"
     return None
 
 
 def read(readers: Iterable[Reader]) -> Iterator[Line | End]:
-    """Yield every line that is not blank of every input, and the end of each."""
+    """Yield the lines of each input that are not blank, and its end."""
     for reader in readers:
         fault = ""
         try:
@@ -99,11 +83,12 @@ def read(readers: Iterable[Reader]) -> Iterator[Line | End]:
 
 
 class Reader:
-    """Reads one input. ``position`` and ``size`` count packed bytes, for the progress line."""
+    """Reads one input. ``position`` and ``size`` count packed bytes; they are 0 for standard input."""
 
     def __init__(self, name: str, longest_line: int = LONGEST_LINE) -> None:
+        """``name`` is a path, or ``-`` for standard input. ``longest_line`` in bytes."""
         self._longest_line = longest_line
-        self._too_long = f"the line is longer than {longest_line / _MB:g} MB; --longest-line allows a longer one"
+        self._too_long = f"the line is longer than {longest_line / _MB:g} MB; --longest-line MB allows longer ones"
         self.name = "standard input" if name == STDIN else name
         self._path = name
         self._raw: IO[bytes] | None = None
@@ -111,7 +96,7 @@ class Reader:
 
     @property
     def position(self) -> int:
-        """The number of bytes read so far."""
+        """The number of bytes that were read so far; 0 if it is not known."""
         try:
             return self._raw.tell() if self._raw is not None and self.size else 0
         except (OSError, ValueError):  # a pipe; a file that is closed by now
@@ -133,9 +118,7 @@ class Reader:
                     blank = 0
                     yield Line(self.name, number, data) if whole else Line(self.name, number, b"", self._too_long)
                 elif (blank := blank + 1) > _MOST_BLANK:
-                    raise EndlessError(
-                        f"over {_MOST_BLANK:,} blank lines in a row; remove them (grep .) to read the rest"
-                    )
+                    raise OSError(f"over {_MOST_BLANK:,} blank lines in a row; remove them (grep .) to read the rest")
 
     @contextmanager
     def _opened(self) -> Iterator[Any]:
@@ -157,7 +140,7 @@ class Reader:
 
 
 def _zstd() -> Any:
-    """Import the module that unpacks zstd, if it is installed."""
+    """Return the module that unpacks zstd; None if it is not installed."""
     name = "compression.zstd" if sys.version_info >= (3, 14) else "zstandard"
     try:
         return import_module(name)
@@ -166,7 +149,7 @@ def _zstd() -> Any:
 
 
 def unpacking_error() -> type[Exception]:
-    """Return the error that a damaged zstd file raises; gzip raises OSError."""
+    """Return the class of the error that damaged zstd raises (``zlib.error``, of gzip, if zstd is not installed)."""
     module = _zstd()
     return zlib.error if module is None else module.ZstdError
 
@@ -174,7 +157,7 @@ def unpacking_error() -> type[Exception]:
 def _unpack_zstd(raw: IO[bytes]) -> Any:
     module = _zstd()
     if module is None:  # only standard input: files were checked before
-        raise InputError("standard input: this is zstd; pip install 'otel-loopguard[zstd]'")
+        raise LoopGuardError("standard input is packed by zstd: pip install 'otel-loopguard[zstd]'")
     if hasattr(module, "ZstdFile"):
         return module.ZstdFile(raw)
     stream = module.ZstdDecompressor().stream_reader(raw, read_across_frames=True, closefd=False)

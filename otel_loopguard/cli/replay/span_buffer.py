@@ -1,7 +1,7 @@
-"""Hold spans, which arrive late and out of order, until their turn is complete, and judge the turn in order.
+"""Hold the spans of a file, which are out of order, until their turn is complete, and judge the turn in order.
 
-The number of spans is bounded, however long the file is: a turn without new spans for a long time is judged, and so is
-the older half of a turn that grows without end.
+The number of held spans is bounded: a turn without new spans for a long time is judged, and so is the older half of a
+turn that grows without end.
 """
 
 from __future__ import annotations
@@ -24,70 +24,79 @@ if TYPE_CHECKING:
     from otel_loopguard.spans.otlp import ModelSpan, RecordedCall, ToolSpan
 
 MOST_HELD = 100_000
+"""Spans, of all turns."""
 MOST_OF_A_TURN = 5_000
+"""Spans of one turn. If there are more, the older half is judged."""
 LONGEST_QUIET = 200_000
-"""A turn is complete after this many spans of others. ``Ancestry`` remembers more."""
+"""Spans. A turn is complete after so many spans of others. ``Ancestry`` remembers more."""
 MOST_REMEMBERED = 100_000
+"""Names of turns that were judged."""
 MOST_BYTES = 64 << 20
-"""Of the lines that the held spans came from."""
+"""Bytes of the lines that the held spans came from."""
 
 
 class JudgedTurn(NamedTuple):
-    """A turn that was judged, or a part of one."""
+    """A turn that was judged, or a part of it."""
 
     run_id: str
     calls: int
-    """0 if spans of the guard, in the same trace, have all of its calls. Then it is no run."""
+    """The number of calls. 0 if the guard's own spans in the same trace have them all: then it is no run."""
     trips: tuple[list[TripOfRun], ...]
     """One list for each judge."""
     own: bool
+    """True if the spans are those of the guard."""
     without_arguments: int
+    """The number of calls without arguments."""
     without_result: int
+    """The number of calls with arguments, and without a result."""
     first: int
-    """The position of its first call in the turn, not 0 if this is a later part."""
+    """The position of its first call in the turn, from 0; more than 0 in a later part."""
     recorded: list[RecordedCall]
     spent: tuple[TokensSpent, ...]
     """The tokens of its model requests, one for each judge."""
     earlier: tuple[Reached, ...] | None
-    """The modes and actions that its earlier parts reached, for each judge; None for the first part."""
+    """What its earlier parts reached, for each judge; None for a whole turn, or its first part."""
 
 
 class _OpenTurn:
-    """A turn, as each judge has it."""
+    """A turn of which a part may have been judged, with its state for each judge."""
 
     __slots__ = ("calls", "folded", "reached", "turns")
 
     def __init__(self, judges: list[PolicyJudge]) -> None:
         self.calls = 0
         self.folded: list[list[Folded]] = [[] for _ in judges]
-        """The calls of the latest part that are over, for each judge."""
+        """The calls that are over and not handed out yet, for each judge."""
         self.turns = [
             RecordedTurn(judge.state(), of_judge.append) for judge, of_judge in zip(judges, self.folded, strict=True)
         ]
         self.reached: tuple[Reached, ...] | None = None
-        """The modes and actions that the judged parts reached, for each judge."""
+        """What the judged parts reached, for each judge; None before the first one."""
 
 
 class _Held:
-    """The held spans of a trace, which may be of several turns, or of one conversation or one turn of our own spans."""
+    """The held spans of a trace, of a conversation, or of a turn of the guard's own spans."""
 
     __slots__ = ("requests", "size", "spans", "touched", "turns", "until")
 
     def __init__(self) -> None:
         self.spans: list[ToolSpan] = []
         self.requests: list[ModelSpan] = []
-        """Of a conversation."""
+        """The model requests of a conversation."""
         self.size = 0
+        """Bytes of the lines that the spans came from."""
         self.touched = 0
+        """The number of spans seen when the last one was added."""
         self.until: tuple[int, int] = (-1, -1)
+        """The order of the last span that was judged."""
         self.turns: dict[TurnName, _OpenTurn] = {}
 
 
 class SpanBuffer:
-    """Holds the spans of turns until they are complete, as far as can be known, and judges them.
+    """Holds spans until their turn is complete, as far as can be known, and judges the turn.
 
-    The spans around a call tell its turn, so calls are held by trace. A conversation may have many traces: its calls
-    are held again, until all of it is complete.
+    The spans around a call tell its turn, so calls are held by trace first. A conversation may have many traces: its
+    calls are then held by conversation, until that is complete.
     """
 
     def __init__(self, judges: list[PolicyJudge], *, most_held: int = MOST_HELD, quiet: int = LONGEST_QUIET) -> None:
@@ -98,13 +107,13 @@ class SpanBuffer:
         self._held = self._size = 0
         self._over: OrderedDict[TurnName, None] = OrderedDict()
         self._requests: OrderedDict[str, list[ModelSpan]] = OrderedDict()
-        """By trace."""
+        """Model requests, by trace."""
         self._requests_held = 0
         self.late = 0
-        """Spans that came after their turn, or their part of it, was judged."""
+        """The number of spans that came after their turn, or their part of it, was judged."""
 
     def add(self, span: ToolSpan, size: int = 0) -> Iterator[JudgedTurn]:
-        """Add a span, which took ``size`` bytes of its line; yield the turns that are complete now."""
+        """Add a tool span, which took ``size`` bytes of its line. Yield the turns that are complete now."""
         name = TurnName("own" if span.own else "trace", span.turn)
         held = self._hold(name, span, size)
         if held is None:
@@ -136,7 +145,7 @@ class SpanBuffer:
         return held
 
     def add_request(self, span: ModelSpan) -> None:
-        """Add the span of a model request of another instrumentation."""
+        """Add a span of a model request, of another instrumentation."""
         self._requests.setdefault(span.trace, []).append(span)
         self._requests.move_to_end(span.trace)
         self._requests_held += 1
@@ -145,7 +154,7 @@ class SpanBuffer:
             self._requests_held -= len(forgotten)
 
     def _take_requests(self, trace: str, until: int | None) -> list[ModelSpan]:
-        """Take the requests of a trace that ended before a time, or all of them."""
+        """Take out the requests of a trace that ended by this time, in nanoseconds; all of them if it is None."""
         held = self._requests.pop(trace, [])
         left = [] if until is None else [span for span in held if span.end > until]
         if left:
@@ -154,7 +163,7 @@ class SpanBuffer:
         return held if not left else [span for span in held if span.end <= until]  # type: ignore[operator]  # not None, as some are left
 
     def rest(self) -> Iterator[JudgedTurn]:
-        """Yield all turns that are left at the end of the input. Traces first: they may be of a conversation."""
+        """Judge and yield all turns that are left. Traces come first: their calls may be of a conversation."""
         names = [name for name in self._held_by if name.source != "conversation"]
         if any(judge.compiled.remembers for judge in self._judges):  # a conversation has its turns in order
             names.sort(key=lambda name: min((span.start for span in self._held_by[name].spans), default=0))
@@ -169,7 +178,7 @@ class SpanBuffer:
         _remember(self._over, name)
 
     def _judge(self, name: TurnName, held: _Held, keep: int) -> Iterator[JudgedTurn]:
-        """Judge the held spans, all but the last ones to keep. Those of a conversation go there, until it is judged."""
+        """Judge the held spans, all but the last ``keep``. Spans of a conversation are held for that instead."""
         held.spans.sort(key=_in_order)
         ready = held.spans[: len(held.spans) - keep] if keep else held.spans
         size = held.size * len(ready) // max(len(held.spans), 1)
@@ -242,8 +251,8 @@ _in_order = attrgetter("in_order")
 def _once(spans: list[ToolSpan], ancestry: Ancestry) -> Iterator[ToolSpan]:
     """Yield one span for each call.
 
-    Left out are those of others if ours are in the trace, those inside a span of their tool, and those of calls that
-    were interrupted and then resumed, under the same index.
+    Left out are spans of other instrumentations in a trace with ours, a span inside one of the same tool, and the first
+    span of a call that was interrupted and then resumed.
     """
     for span, following in zip_longest(spans, spans[1:]):
         if span.own:

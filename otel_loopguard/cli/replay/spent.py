@@ -18,26 +18,29 @@ if TYPE_CHECKING:
 
 
 class ModelRequest(NamedTuple):
-    """A model request, and the positions of the calls that it wrote."""
+    """A model request."""
 
     usage: Usage
     calls: tuple[int, ...]
+    """The positions, in the turn, of the calls that its response asked for."""
 
 
 @dataclass
 class Tokens:
-    """The sums of some requests."""
+    """The sums of some model requests."""
 
     requests: int = 0
     unknown: int = 0
-    """Requests of which a number of tokens is not known."""
+    """Requests whose input or output tokens are not known."""
     input: int = 0
+    """Tokens."""
     output: int = 0
+    """Tokens."""
     cost: float | None = None
-    """None if none of these requests has a price."""
+    """In the currency of the policy's prices; None if no request has a price."""
 
     def add(self, other: Tokens) -> None:
-        """Add other requests."""
+        """Add the sums of other requests to these."""
         self.requests += other.requests
         self.unknown += other.unknown
         self.input += other.input
@@ -48,24 +51,26 @@ class Tokens:
 
 @dataclass
 class TokensSpent:
-    """The requests of one turn or many, under one policy."""
+    """The sums of the model requests of one turn or many, by one policy."""
 
     all: Tokens = field(default_factory=Tokens)
     in_loops: Tokens = field(default_factory=Tokens)
+    """Requests that only asked for refused calls, or for repeats without news."""
     after_end: Tokens = field(default_factory=Tokens)
     """Requests that were made after the call at which the policy would have ended the run."""
 
     def add(self, other: TokensSpent) -> None:
-        """Add those of another turn."""
+        """Add the sums of another turn to these."""
         self.all.add(other.all)
         self.in_loops.add(other.in_loops)
         self.after_end.add(other.after_end)
 
 
 def requests_of(calls: Sequence[RecordedCall], spans: Iterable[ModelSpan], first: int) -> list[ModelRequest]:
-    """Return the requests of a turn in order. ``first`` is the position of its first call.
+    """Return the model requests of a turn, in order. ``first`` is the position of the first of these calls in it.
 
-    Our own spans name their request. Of others, the request that ended last before a call began has written it.
+    Our own spans have the tokens of their request. A call of another instrumentation is taken to be asked for by the
+    request that ended last before it began.
     """
     own = _on_our_spans(calls, first)
     if own:
@@ -81,7 +86,7 @@ def requests_of(calls: Sequence[RecordedCall], spans: Iterable[ModelSpan], first
 
 
 def _on_our_spans(calls: Sequence[RecordedCall], first: int) -> list[ModelRequest]:
-    """Return the requests that calls carry: each is on its first call, and all have its step."""
+    """Return the requests of our spans. The first call of a request has its tokens; the others have the same step."""
     found: list[ModelRequest] = []
     step: object = None
     for position, call in enumerate(calls, first):
@@ -96,7 +101,7 @@ def _on_our_spans(calls: Sequence[RecordedCall], first: int) -> list[ModelReques
 
 
 def _outermost(spans: Iterable[ModelSpan]) -> list[ModelSpan]:
-    """Leave out the span of a client inside that of its framework: both are of one request."""
+    """Return the spans without those inside another one: a framework and its client both have a span of a request."""
     known = {span.span: span for span in spans}
     return [span for span in known.values() if span.parent not in known]
 
@@ -104,7 +109,10 @@ def _outermost(spans: Iterable[ModelSpan]) -> list[ModelSpan]:
 def spent(
     requests: Iterable[ModelRequest], in_vain: Container[int], trips: Iterable[TripOfRun], prices: Prices
 ) -> TokensSpent:
-    """Add up the requests of a turn. ``in_vain`` are the calls that were refused, or repeats without news."""
+    """Return the sums of the requests of a turn.
+
+    ``in_vain`` are the positions of calls that were refused or would have been, or were repeats without news.
+    """
     found = TokensSpent()
     ended_at = min((trip.call for trip in trips if trip.action > Action.BLOCK), default=None)
     is_over = False

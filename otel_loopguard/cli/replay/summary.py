@@ -1,4 +1,4 @@
-"""Sum up a replay: counts by mode, tool and action, for successful and failed runs, and what could not be judged."""
+"""Sum up a replay, and lay its tables and notes out as text."""
 
 from __future__ import annotations
 
@@ -25,36 +25,39 @@ OUTCOMES = {True: "successful", False: "failed", None: "unlabelled"}
 
 
 class Missing(str, enum.Enum):
-    """A fact that an input may not have, without which some mode cannot be judged, or only in part."""
+    """A fact that a recording may lack, so that some mode cannot be judged, or only in part."""
 
     TIMES = "times"
     TOOLS = "tools"
+    """The list of tools that exist, of a run."""
     VALUES = "values"
-    """Our own spans: they have fingerprints only."""
+    """Arguments and results: our own spans have only their fingerprints."""
     TOOLS_OF_SPANS = "tools of spans"
+    """The list of tools that exist, in spans of other instrumentations."""
     ARGUMENTS = "arguments"
     RESULTS = "results"
     ORDER = "order"
+    """The place of a span that came too late."""
     TOKENS = "tokens"
 
 
 class Summary:
-    """The sums of one policy."""
+    """The sums of a replay by one policy. Counters are by the label of the run: True, False or None."""
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.runs: Counter[bool | None] = Counter()
         self.looping = 0
-        """Runs with a trip."""
+        """The number of runs with a trip."""
         self.nudged: Counter[bool | None] = Counter()
         self.refused: Counter[bool | None] = Counter()
         self.concluded: Counter[bool | None] = Counter()
-        """Runs that reached a conclusion, those that would have been ended after it included."""
+        """Runs whose model would have been asked for its answer, also if they would have been ended later."""
         self.aborted: Counter[bool | None] = Counter()
         self.spared: Counter[bool | None] = Counter()
-        """Refused calls whose recorded result was not new."""
+        """Calls that would not have run, and whose recorded result was not new."""
         self.lost: Counter[bool | None] = Counter()
-        """Refused calls whose recorded result was new."""
+        """Calls that would not have run, and whose recorded result was new."""
         self.modes: Counter[tuple[str, Action]] = Counter()
         self.tools: Counter[tuple[str, Action]] = Counter()
         self.first: list[tuple[str, TripOfRun]] = []
@@ -68,7 +71,7 @@ class Summary:
         trips: Sequence[TripOfRun],
         earlier: Reached | None = None,
     ) -> None:
-        """Add a run, or a later part of one: what ``earlier`` parts reached is counted already."""
+        """Add a run, or a part of one. ``earlier`` is what its earlier parts reached; None for the first part."""
         self.runs[success] += earlier is None
         if not trips:
             return
@@ -91,7 +94,7 @@ class Summary:
 
 
 def tables(summaries: Sequence[Summary]) -> Iterable[str]:
-    """Yield the tables. Each has the policies side by side."""
+    """Yield the tables of a replay. Each has all policies side by side."""
     if len(summaries) > 1:
         yield "policies: " + ", ".join(summary.name for summary in summaries)
     yield _outcomes(summaries)
@@ -103,7 +106,7 @@ def tables(summaries: Sequence[Summary]) -> Iterable[str]:
 
 
 def verdict(summary: Summary, turns: int, calls: int) -> str:
-    """Return what a policy would have done about calls that ran, in one sentence."""
+    """Return what a policy would have done about this many turns and calls, in a sentence or two."""
     if not summary.looping:
         return f"No loop in {counted(calls, 'call')} of {counted(turns, 'turn')}."
     lost, spared = sum(summary.lost.values()), sum(summary.spared.values())
@@ -115,7 +118,7 @@ def verdict(summary: Summary, turns: int, calls: int) -> str:
 
 
 def watch_tables(summary: Summary) -> Iterable[str]:
-    """Yield the tables of a watch: it has no labels, and one policy."""
+    """Yield the tables of a watch: those of one policy, without labels of runs."""
     if summary.spent.all.requests:
         yield _spent(summary, "tokens:")
     if summary.first:
@@ -126,7 +129,7 @@ def watch_tables(summary: Summary) -> Iterable[str]:
             for run_id, trip in summary.first
         ]
         left = sum(summary.modes.values()) - len(rows)
-        text = table(["turn", "call", "tool", "mode", "action", "attempt"], rows)
+        text = table(["turn", "call", "tool", "mode", "action", "count"], rows)
         yield "the first of these calls:\n" + text + (f"\n... and {left:,} more" if left else "")
 
 
@@ -183,17 +186,17 @@ def _first(summary: Summary) -> str:
     if not summary.first:
         return f"{summary.name}: no trip at all"
     rows = [
-        [run_id, str(trip.turn), str(trip.call), trip.tool, trip.mode, str(trip.action), str(trip.count)]
+        [run_id, str(trip.turn + 1), str(trip.call + 1), trip.tool, trip.mode, str(trip.action), str(trip.count)]
         for run_id, trip in summary.first
     ]
-    title = f"first trips ({summary.name}), turn and call counted from 0:\n"
+    title = f"first trips ({summary.name}):\n"
     left = sum(summary.modes.values()) - len(rows)
     text = table(["run", "turn", "call", "tool", "mode", "action", "count"], rows)
     return title + text + (f"\n... and {left:,} more" if left else "")
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Lay out a table in plain text: words to the left, numbers to the right."""
+    """Return a table as lines of text: words to the left, numbers to the right."""
     shown = [[_printable(cell) for cell in row] for row in rows]
     widths = [max(len(row[column]) for row in (list(head), *shown)) for column in range(len(head))]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(head, widths, strict=True)).rstrip()]
@@ -212,7 +215,7 @@ def _is_number(cell: str) -> bool:
 
 
 def _printable(cell: str) -> str:
-    """Replace control characters: names in a file may hold escape sequences for the terminal."""
+    """Return a cell with ``?`` for unprintable characters, cut to 60: a model may have made up the name."""
     text = "".join(character if character.isprintable() else "?" for character in cell)
     return text if len(text) <= 60 else text[:59] + "…"
 
@@ -221,14 +224,14 @@ _OF_SPANS = (Missing.VALUES, Missing.TOOLS_OF_SPANS)
 
 
 def watch_notes(missing: Mapping[Missing, int], summary: Summary, policies: Sequence[Policy]) -> Iterator[str]:
-    """Yield a sentence for each fact without which the verdict of a watch may be wrong."""
+    """Yield a sentence for each missing fact for which the verdict of a watch may be wrong."""
     if missing.get(Missing.VALUES) and not summary.looping:
         yield "similar_query: a watch keeps no queries, so a loop of nearly equal ones is not found."
     yield from notes({one: count for one, count in missing.items() if one not in _OF_SPANS}, policies)
 
 
 def notes(missing: Mapping[Missing, int], policies: Sequence[Policy]) -> Iterator[str]:
-    """Yield a sentence for each fact that is missing, with the number of runs or calls that do not have it."""
+    """Yield a sentence for each missing fact, with the number of runs, calls or spans without it."""
     if count := missing.get(Missing.TIMES):
         runs = f"{counted(count, 'run')} without times"
         yield f"{runs}: no call counts as made after a pause, and `patience` is not judged."

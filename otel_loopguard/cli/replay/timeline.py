@@ -1,13 +1,7 @@
 """Order the ends of recorded calls among their begins, and keep the time of their turn.
 
-The calls are given in the order in which they began. Each ends before the next one begins, unless
-
-- the next one is of the same *step*: the model wrote both before it read any of their results; or
-- its recorded end is later than the recorded begin of the next one: they ran at the same time.
-
-The time of the turn is that of its last begin or end, and never goes back. Clocks of several processes differ: a begin
-that is earlier than that of the call before is not believed. A call without a begin begins at the time of the turn. A
-call without an end, or with one before its begin, ends when it began.
+A call ends before the next one begins, unless both are of one step (the model asked for both in one response), or the
+recorded times overlap. docs/replay.md, "Order and times", has the rules.
 """
 
 from __future__ import annotations
@@ -29,23 +23,26 @@ class _Running(NamedTuple):
 
 
 class Timeline:
-    """The running calls of one turn, and the time of the turn."""
+    """The running calls of one turn, and the time of the turn, which never goes back."""
 
     __slots__ = ("_begun", "_history", "_running", "_step", "now", "written")
 
     def __init__(self, history: History) -> None:
         self._history = history
         self.now: float | None = None
-        """Seconds; None as long as no time is recorded."""
+        """The time of the last begin or end, in seconds; None as long as no time is recorded."""
         self._begun = _NEVER
-        """The latest begin."""
+        """The time of the last begin."""
         self._step: object = None
         self.written: int | None = None
-        """The turn's tick when the model wrote the calls of the last step; None without a step."""
+        """The turn's tick when the model asked for the calls of the last step; None without a step."""
         self._running: list[_Running] = []
 
     def begin(self, at: float | None, step: object = None) -> Iterator[Any]:
-        """Move to the begin of a call. Yield the calls that end before it, each at the time of its end."""
+        """Move to the begin of a call, at ``at`` seconds. Yield the calls that end before it; ``now`` is their end.
+
+        A begin that is earlier than that of the call before is not used: the clocks of two processes differ.
+        """
         if at is not None:
             if at >= self._begun:
                 self._begun = at
@@ -59,11 +56,11 @@ class Timeline:
             self._move(at)
 
     def add(self, call: Any, end: float | None) -> None:
-        """Add the call that has just begun."""
+        """Add the call that has just begun. Without an ``end``, or with one before its begin, it ends when it began."""
         self._running.append(_Running(self._begun if end is None else max(end, self._begun), call))
 
     def until(self, time: float | None) -> Iterator[Any]:
-        """Yield the running calls that end by this time, in the order of their ends; without a time, all of them."""
+        """Yield the running calls that end by this time, in seconds, in the order of their ends; all if it is None."""
         if time is None:
             over, self._running = self._running, []
             return self._end(over)

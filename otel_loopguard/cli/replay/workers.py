@@ -1,7 +1,7 @@
 """Judge lines in several processes, and yield their outcomes in the order of the lines.
 
-This process reads and unpacks the inputs, and sends batches of lines. A worker gets a batch only once it has answered
-the last one, so that neither side ever waits for the other one to read. What is read ahead has a bound.
+This process reads the inputs and sends batches of lines to workers. A worker gets a batch only after it has answered
+the last one, so no two processes ever wait for each other. What is read ahead has a bound.
 """
 
 from __future__ import annotations
@@ -31,18 +31,14 @@ if TYPE_CHECKING:
     from otel_loopguard.cli.replay.sources import Line
 
 _BATCH = 1 << 20
-"""Bytes of lines."""
+"""Bytes of the lines of a batch."""
 _AHEAD = 3
-"""The most batches that are read and not handed over, for each worker."""
+"""Batches for each worker that may be read before their outcomes are yielded."""
 _MOST_BY_DEFAULT = 8
-"""The process that reads has no time for more of them."""
+"""Workers. The process that reads cannot feed more of them."""
 _SPANS = b'{"resourceSpans"'
 """The usual beginning of a line of spans, which no worker can judge."""
 _SECONDS_TO_END = 5
-
-
-class WorkerError(LoopGuardError):
-    """A worker has ended before its work was done."""
 
 
 def add_jobs(parser: argparse.ArgumentParser) -> None:
@@ -52,8 +48,8 @@ def add_jobs(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         type=_number,
         default=_usable_processors(),
-        help="judge runs in this many processes, if there are many; the output is the same; spans are judged in one "
-        f"(default: the processors, up to {_MOST_BY_DEFAULT})",
+        help="judge the runs of large files in N processes, which changes nothing in the output; spans are judged in "
+        f"one (default: the number of processors, at most {_MOST_BY_DEFAULT})",
     )
 
 
@@ -76,7 +72,7 @@ class _Batch:
         self.lines: list[bytes] = []
         self.size = 0
         self.outcomes: list[Outcome | None] | None = None
-        """Of ``lines``; None as long as they are not judged."""
+        """The outcomes of ``lines``; None as long as they are not judged."""
 
     def add(self, item: Line | End) -> None:
         self.items.append(item)
@@ -86,19 +82,19 @@ class _Batch:
 
     @property
     def place(self) -> str:
-        """The lines that a worker has."""
+        """The lines that a worker has, for a message, such as ``runs.jsonl:3 to runs.jsonl:90``."""
         sent = [item for item in self.items if not isinstance(item, End) and _sent(item)]
         first, last = sent[0], sent[-1]
         return f"{first.name}:{first.number}" + (f" to {last.name}:{last.number}" if last is not first else "")
 
 
 def _sent(item: Line | End) -> bytes:
-    """Return the line that a worker is to judge; nothing if it cannot."""
+    """Return the line that a worker is to judge; empty if this process has to judge the item."""
     return b"" if isinstance(item, End) or item.fault or item.data.startswith(_SPANS) else item.data
 
 
 class Workers:
-    """Processes that judge lines."""
+    """Worker processes that judge lines. Used as a context, it starts and ends them."""
 
     def __init__(self, judge: LineJudge, jobs: int) -> None:
         self._judge = judge
@@ -106,7 +102,7 @@ class Workers:
         self._workers: dict[Connection, Any] = {}
         self._idle: list[Connection] = []
         self.fault = ""
-        """The reason for which there are no workers."""
+        """Why there are no workers; empty if there are some."""
         self._busy: dict[Connection, _Batch] = {}
 
     def __enter__(self) -> Self:
@@ -189,7 +185,7 @@ class Workers:
                 self._fail(worker)
 
     def _receive(self) -> None:
-        """Wait for an answer, and take all that are there."""
+        """Wait for an answer of a worker, and take all answers that are there."""
         ready = connection.wait(list(self._busy))
         for worker in [one for one in self._busy if one in ready]:
             try:
@@ -204,7 +200,7 @@ class Workers:
         process.join(_SECONDS_TO_END)
         status = process.exitcode or 0
         how = f"with status {status}" if status >= 0 else f"by {signal.Signals(-status).name}"
-        raise WorkerError(
+        raise LoopGuardError(
             f"a worker process was ended {how} while it judged {self._busy[worker].place}. If it ran out of memory, "
             "use fewer --jobs"
         )
@@ -228,10 +224,10 @@ def _batches(items: Iterator[Line | End]) -> Iterator[_Batch]:
 
 
 def _work(answers: Connection, judge: LineJudge, inherited: Sequence[Connection]) -> None:
-    """Judge batches of lines until the other process ends."""
+    """Judge batches of lines, in a worker, until the reading process ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes; the reading one ends this one
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    for other in inherited:  # or this worker would keep another one from noticing that the reading process has ended
+    for other in inherited:  # else no worker would notice that the reading process has ended
         other.close()
     try:
         while True:
@@ -244,7 +240,7 @@ def _work(answers: Connection, judge: LineJudge, inherited: Sequence[Connection]
 
 @contextmanager
 def _without_ctrl_c() -> Iterator[None]:
-    """Hold Ctrl-C back in this thread. Processes that are started in the block begin without it."""
+    """Hold Ctrl-C back during the block, so that the processes started in it do not get it either."""
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return

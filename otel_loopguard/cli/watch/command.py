@@ -1,4 +1,4 @@
-"""``otel-loopguard watch``: run a program (``-- python app.py``), or judge spans (``--otlp``)."""
+"""``otel-loopguard watch``: report the loops of a program (``-- python app.py``), or of received spans (``--otlp``)."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from otel_loopguard.engine.policy.policy import Policy
 
 _DESCRIPTION = """
-Runs your program with the guard on and the action `observe`: every call runs, and nothing is refused. OpenTelemetry's
-exporters are off; the spans go to a file. When the program ends, they are judged by the policy of the environment, as
-`replay` does: a summary goes to standard error, and an HTML report to a file. Input and output are those of your
-program. With --otlp or --otlp-http it runs no program, and judges the spans of those that run elsewhere.
+Runs your program with the guard on and the action `observe`: every call runs. When the program ends, its calls are
+judged by the policy of the environment, as `replay` judges them: a summary of what would have been refused goes to
+standard error, and an HTML report to a file. Input and output are those of your program. OpenTelemetry's exporters are
+off meanwhile. With --otlp or --otlp-http it runs no program, and judges the spans of programs that run elsewhere.
 """
 _EPILOG = (
-    "Exit status: that of your program (128 and the signal that ended it); 2 wrong use. Without a program: 0 after "
-    "SIGTERM or Ctrl-C, when all spans that were taken are judged and exported."
+    "Exit status: that of your program, or 128 and the number of the signal that ended it; 2 wrong use. Without a "
+    "program: 0 after SIGTERM or Ctrl-C, when all received spans are judged and exported."
 )
 _REPORT = "loopguard-watch.html"
 _NO_CALLS = (
@@ -32,7 +32,7 @@ _NO_CALLS = (
 )
 _ENVIRONMENT = {
     "OTEL_PYTHON_LOOPGUARD_ACTION": "observe",
-    "OTEL_PYTHON_LOOPGUARD_SUMMARY": "off",  # the tables have the sums
+    "OTEL_PYTHON_LOOPGUARD_SUMMARY": "off",  # the summary of watch has the same counts
     "OTEL_TRACES_EXPORTER": "none",
     "OTEL_METRICS_EXPORTER": "none",
     "OTEL_LOGS_EXPORTER": "none",
@@ -52,14 +52,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "                            [--preset NAME | --policy FILE]"
     )
     parser.add_argument("-o", "--output", metavar="FILE", default=_REPORT, help=f"the report (default: {_REPORT})")
-    parser.add_argument("--record", metavar="FILE", help="keep the spans, for `otel-loopguard replay FILE`")
+    parser.add_argument("--record", metavar="FILE", help="keep the spans for `otel-loopguard replay FILE`")
     parser.add_argument("command", nargs=argparse.REMAINDER, metavar="-- COMMAND", help="the program, as it is started")
     service.configure(parser)
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run the program, then judge and report its calls. Wrong use is reported before it starts."""
+    """Run the program, then judge and report its calls. Return its exit status."""
     if service.is_wanted(arguments):
         return service.run(arguments)
     command = arguments.command[1:]
@@ -80,7 +80,9 @@ def run(arguments: argparse.Namespace) -> int:
     with tempfile.TemporaryDirectory(prefix="loopguard-watch-", ignore_cleanup_errors=True) as name:
         spans = Path(arguments.record or Path(name) / "spans.jsonl").absolute()
         write_private(spans, b"")
-        status = run_with("otel_loopguard.cli.watch.recorder:start", Path(name), command, _environment(FILE, spans))
+        status = run_with(
+            "otel_loopguard.cli.watch.recorder:start", Path(name), command, {**_ENVIRONMENT, FILE: str(spans)}
+        )
         reader = Reader(str(spans))
         reader.name = "watch"  # in messages
         replay.files([reader])
@@ -93,12 +95,8 @@ def run(arguments: argparse.Namespace) -> int:
     return status if status >= 0 else 128 - status
 
 
-def _environment(variable: str, spans: Path) -> dict[str, str]:
-    return {**_ENVIRONMENT, variable: str(spans)}
-
-
 def _policy() -> Policy:
-    """Return the policy of the environment. One that only observes is judged as if it refused."""
+    """Return the policy of the environment, with the action ``block`` if its own is a weaker one."""
     from otel_loopguard.cli.policy import chosen_policy  # noqa: PLC0415 - see above
     from otel_loopguard.engine.words import Action  # noqa: PLC0415 - see above
 

@@ -1,8 +1,7 @@
-"""Export the metrics and logs of many services, each under a resource of its own, through one exporter each.
+"""Export the metrics and logs of many services, each under a resource of its own.
 
-A provider has one resource, so there is a pair of providers for each service. The SDK's periodic reader would make a
-thread and a connection for each of them: here one thread collects them all. The exporters and their settings are those
-of the SDK's environment variables.
+A provider of the SDK has one resource, and its periodic reader a thread and a connection. So each service has a pair of
+providers here, and one thread exports them all. The SDK's environment variables name the exporters and their settings.
 """
 
 from __future__ import annotations
@@ -28,10 +27,10 @@ if TYPE_CHECKING:
 _INTERVAL = "OTEL_METRIC_EXPORT_INTERVAL"
 _INTERVAL_MILLISECONDS = 60_000
 _SERVICES_PER_EXPORT = 20
-"""A collector may refuse messages of over 4 MB."""
+"""Few enough for one message: a collector may refuse one of over 4 MB."""
 _LOG_QUEUE = "OTEL_BLRP_MAX_QUEUE_SIZE"
 _MOST_LOGS = 20_000
-"""The SDK's own default, 2048, is for one program."""
+"""Log records that may wait for their export. The SDK's own default, 2048, is for one program."""
 _BY_PROTOCOL = {"grpc": "otlp_proto_grpc", "http/protobuf": "otlp_proto_http"}
 
 
@@ -43,10 +42,10 @@ class Pair(NamedTuple):
 
 
 class Exports:
-    """The pairs of providers, and the thread that exports their metrics."""
+    """The pairs of providers of all services, and the thread that exports their metrics."""
 
     def __init__(self, metrics: list[Any], logs: list[Any], shield: Shield, *, interval: float) -> None:
-        """Take exporters of the SDK; ``interval`` in seconds."""
+        """``metrics`` and ``logs`` are exporters of the SDK. ``interval`` is the time between exports, in seconds."""
         self._metrics = metrics
         self._log_processors = [BatchLogRecordProcessor(one, max_queue_size=_most_logs()) for one in logs]
         self._shield = shield
@@ -57,11 +56,11 @@ class Exports:
         self._thread = threading.Thread(target=self._run, name="loopguard-watch-export", daemon=True)
 
     def start(self) -> None:
-        """Export from now on."""
+        """Start the thread, which exports from now on."""
         self._thread.start()
 
     def pair(self, attributes: Mapping[str, str]) -> Pair:
-        """Make the providers of a resource. Its metrics are exported at once, so that all counters begin at zero."""
+        """Return new providers for a resource with these attributes."""
         resource = Resource(attributes)
         readers = [_Reader(exporter) for exporter in self._metrics]
         pair = Pair(MeterProvider(readers, resource, shutdown_on_exit=False), LoggerProvider(resource, False))  # noqa: FBT003 - the name differs between versions
@@ -71,11 +70,11 @@ class Exports:
         return pair
 
     def export_soon(self) -> None:
-        """Export the metrics now: a new service has its counters, all zero."""
+        """Export all metrics at once, so that the counters of a new service are seen at zero first."""
         self._wake.set()
 
     def close(self) -> None:
-        """Export all that is left, and end. Without a start nothing is exported."""
+        """Export what is left, and end. If it was never started, no metrics are exported."""
         self._closed = True
         self._wake.set()
         if self._thread.is_alive():
@@ -92,7 +91,7 @@ class Exports:
         while not is_last:
             self._wake.wait(self._interval)
             self._wake.clear()
-            is_last = self._closed  # asked before the export: what comes during one is in the next
+            is_last = self._closed  # read before the export: if it is closed during one, another one follows
             self._export()
 
     def _export(self) -> None:
@@ -107,15 +106,15 @@ class Exports:
 
 
 class _Reader(MetricReader):
-    """Collects the metrics of one provider when it is asked to."""
+    """Collects the metrics of one provider, but only when ``collected`` is called."""
 
     def __init__(self, exporter: Any) -> None:
-        # As the SDK's periodic reader does: the exporter has the settings of the environment.
+        # The SDK's periodic reader does the same: the exporter has these settings from the environment.
         super().__init__(exporter._preferred_temporality, exporter._preferred_aggregation)  # noqa: SLF001 - see above
         self._collected: list[Any] = []
 
     def collected(self) -> list[Any]:
-        """Collect the metrics, and return them with their resource."""
+        """Collect the metrics now, and return them, with their resource."""
         self._collected = []
         self.collect()
         return self._collected
@@ -128,7 +127,7 @@ class _Reader(MetricReader):
 
 
 def exports(environ: Mapping[str, str], shield: Shield) -> Exports:
-    """Make the exporters that the environment names; raise an error if one is not there."""
+    """Return the exports with the exporters of the environment. Raise ``LoopGuardError`` if one does not exist."""
     metrics, logs = (list(_exporters(environ, signal)) for signal in ("metrics", "logs"))
     text = environ.get(_INTERVAL, "")
     interval = float(text) if text.replace(".", "", 1).isdecimal() else _INTERVAL_MILLISECONDS
@@ -147,7 +146,7 @@ def _exporters(environ: Mapping[str, str], signal: str) -> Iterator[Any]:
             protocol = environ.get(by_signal) or environ.get(by_all) or "grpc"
             if protocol not in _BY_PROTOCOL:
                 raise LoopGuardError(
-                    f"{by_signal if environ.get(by_signal) else by_all}: there is no {protocol!r}, only "
+                    f"{by_signal if environ.get(by_signal) else by_all}: there is no protocol {protocol!r}; set one of "
                     f"{', '.join(_BY_PROTOCOL)}"
                 )
             name = _BY_PROTOCOL[protocol]
@@ -156,7 +155,7 @@ def _exporters(environ: Mapping[str, str], signal: str) -> Iterator[Any]:
             yield known[name].load()()
         except KeyError:
             names = ", ".join(sorted({one.name for one in known} | {"none"}))
-            raise LoopGuardError(f"{variable}: there is no {name!r}, only {names}") from None
+            raise LoopGuardError(f"{variable}: there is no exporter {name!r}; set one of {names}") from None
 
 
 def _most_logs() -> int | None:

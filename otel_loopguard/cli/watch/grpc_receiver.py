@@ -1,10 +1,8 @@
 """Receive OTLP by gRPC, and hand each message to the live judge.
 
-If there is no room for a message, it is answered with UNAVAILABLE: a collector tries again then. It drops what is
-answered with RESOURCE_EXHAUSTED, as grpcio does at its own limits. So there is none on the number of requests.
-
-The library reads a message before its size is known here. So a few are read at once, and each may have that part of the
-budget. It is told not to unpack them, as it would do without a limit.
+If there is no room for a message, the answer is UNAVAILABLE: then a collector sends it again. The library reads a
+message before its size is known here, so only ``THREADS`` messages are read at once, each of at most that part of the
+budget. It is told not to unpack them, which it would do without a limit.
 """
 
 from __future__ import annotations
@@ -19,8 +17,7 @@ import grpc  # type: ignore[import-untyped]  # the package has no type hints
 
 from otel_loopguard.cli.watch.address import cannot_listen
 from otel_loopguard.cli.watch.budget import PATIENCE_SECONDS, QUIET_SECONDS, REQUEST_SECONDS, FullError, OverBudgetError
-from otel_loopguard.cli.watch.live import MalformedError
-from otel_loopguard.cli.watch.unpack import gunzip
+from otel_loopguard.cli.watch.otlp_messages import MalformedError, gunzip
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -31,19 +28,19 @@ if TYPE_CHECKING:
 
 OPTION = "--otlp"
 THREADS = 8
-"""Each reads one message; the others wait in their connections."""
+"""Messages that are read at once; others wait in their connections."""
 _SERVICE, _METHOD = "opentelemetry.proto.collector.trace.v1.TraceService", "Export"
 _GRACE_SECONDS = 5.0
 _TICK_SECONDS = 0.5
 _HANDSHAKE_MILLISECONDS = 10_000
 _GZIP_OR_NONE = 0b101
-"""A bit for each of none, deflate and gzip."""
+"""One bit for no compression, one for gzip; the bit between them is deflate."""
 _GZIP_BEGIN = b"\x1f\x8b"
-"""No protobuf message begins so."""
+"""The first bytes of gzip. No message of protobuf begins like that."""
 
 
 class _Requests:
-    """The requests whose message is being read, the oldest first."""
+    """The exports whose message is being read, the oldest first."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -51,7 +48,7 @@ class _Requests:
         self._lock = Lock()
 
     def read(self, messages: Iterator[bytes], context: Any) -> bytes | None:
-        """Return the first message of a request; None if it has none. Raise ``TimeoutError`` if it was dropped."""
+        """Return the message of an export; None if it has none, or was cancelled. ``TimeoutError``: it was dropped."""
         with self._lock:
             self._reading[context] = self._clock()
         try:
@@ -70,7 +67,7 @@ class _Requests:
         return len(self._reading)
 
     def drop_slow(self) -> None:
-        """Drop the requests that take too long."""
+        """Cancel the exports that take too long; sooner if all threads are reading."""
         with self._lock:
             most = PATIENCE_SECONDS if len(self._reading) >= THREADS else REQUEST_SECONDS
             slow = [one for one, since in self._reading.items() if self._clock() - since >= most]
@@ -81,7 +78,7 @@ class _Requests:
 
 
 class GrpcReceiver:
-    """The OTLP service for traces."""
+    """A server that takes traces by OTLP over gRPC."""
 
     def __init__(
         self,
@@ -91,7 +88,7 @@ class GrpcReceiver:
         quiet: float = QUIET_SECONDS,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Take the address. Messages are taken after ``start``. ``quiet`` is for connections without a request."""
+        """Bind the address, or raise ``LoopGuardError``. A connection that is idle for ``quiet`` seconds is closed."""
         self._judge = judge
         self.requests = _Requests(clock)
         self._over = Event()
@@ -101,12 +98,12 @@ class GrpcReceiver:
             ("grpc.max_connection_idle_ms", int(quiet * 1_000)),
             ("grpc.server_handshake_timeout_ms", _HANDSHAKE_MILLISECONDS),
             ("grpc.per_message_decompression", 0),
-            ("grpc.http2.bdp_probe", 0),  # it lets senders fill megabytes for each request that waits
+            ("grpc.http2.bdp_probe", 0),  # with it senders may fill megabytes for each export that waits
             ("grpc.compression_enabled_algorithms_bitset", _GZIP_OR_NONE),
             ("grpc.so_reuseport", 0),  # a second watcher at this port fails, instead of getting half of the spans
         ]
         self._server = grpc.server(ThreadPoolExecutor(THREADS, "loopguard-watch-grpc"), options=options)
-        # Without serialisers: bytes in, bytes out. A stream of one message can be dropped while it is read.
+        # Without serialisers: bytes in, bytes out. A stream of one message can be cancelled while it is read.
         handlers = {_METHOD: grpc.stream_unary_rpc_method_handler(self._export)}
         self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(_SERVICE, handlers),))
         try:
@@ -116,12 +113,12 @@ class GrpcReceiver:
         self.address = address._replace(port=port)
 
     def start(self) -> None:
-        """Take messages from now on."""
+        """Serve from now on."""
         self._server.start()
         self._dropping.start()
 
     def stop(self) -> None:
-        """Take no more messages. Return when those that were being taken are answered."""
+        """Take no more messages. Return when the ones in progress are answered, at most 5 seconds later."""
         self._server.stop(_GRACE_SECONDS).wait()
         self._over.set()
 

@@ -1,7 +1,7 @@
-"""Keep the connections of the HTTP receiver bounded: each has a deadline, and the oldest that waits makes room.
+"""Bound the connections of the HTTP receiver: each has a deadline, and a waiting one is closed for a new one.
 
-A connection waits while the receiver has nothing to do but to wait for its client: between requests, and until a
-request is read. A client that was dropped sees a closed connection, and sends its message again.
+A connection waits while the receiver waits for its client: between exports, and until an export is read. A client whose
+connection was closed sends its message again.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ MOST_HEADER = 32_768
 
 
 class Connection:
-    """A connection, and the share of the budget that the request on it has."""
+    """A connection, with the share of the budget of the export on it."""
 
     __slots__ = ("dropped", "share", "socket")
 
@@ -37,17 +37,17 @@ class Connection:
 
 
 class Connections:
-    """The open connections, and since when each of them waits."""
+    """The open connections, and the time since which each of them waits."""
 
     def __init__(self, most: int, clock: Callable[[], float]) -> None:
         self._most, self._clock = most, clock
         self._open: dict[socket.socket, Connection] = {}
         self._waiting: OrderedDict[Connection, float] = OrderedDict()
-        """The one that waits for the longest time is the first."""
+        """The time of the clock, in seconds, at which a connection began to wait; the longest wait first."""
         self._lock = Lock()
 
     def add(self, sock: socket.socket) -> bool:
-        """Add a connection, in the place of the oldest that waits if there are too many. Return False if none waits."""
+        """Add a connection. If there are too many, close the one that waits longest; return False if none waits."""
         with self._lock:
             if len(self._open) >= self._most:
                 if not self._waiting:
@@ -58,11 +58,11 @@ class Connections:
         return True
 
     def get(self, sock: socket.socket) -> Connection:
-        """Return a connection; a new one if it was dropped, so that its thread finds out when it reads."""
+        """Return the connection of a socket. If it was closed, return a new one: its thread finds out by reading."""
         return self._open.get(sock) or Connection(sock)
 
     def remove(self, sock: socket.socket) -> None:
-        """Forget a connection that is over."""
+        """Forget the connection of a socket that is closed."""
         with self._lock:
             found = self._open.pop(sock, None)
             if found is not None:
@@ -76,13 +76,13 @@ class Connections:
                 self._waiting.move_to_end(one)
 
     def works(self, one: Connection) -> None:
-        """Note that the message of a connection is taken now. Raise an error if it was dropped before."""
+        """Note that a connection does not wait any more. Raise ``ConnectionResetError`` if it was closed before."""
         with self._lock:
             if self._waiting.pop(one, None) is None:
                 raise ConnectionResetError
 
     def make_room(self, missing: int) -> bool:
-        """Drop the oldest requests that are read slowly, for so many bytes. Drop none if they have too few."""
+        """Drop the slow exports, the oldest first, until so many bytes are free. Return False if they have too few."""
         with self._lock:
             chosen, latest = [], self._clock() - PATIENCE_SECONDS
             for one, since in self._waiting.items():
@@ -106,7 +106,7 @@ class Connections:
 
 
 class RequestReader(io.RawIOBase):
-    """Reads requests from a socket, each within its time, and its headers within their size."""
+    """Reads exports from a socket, each within ``REQUEST_SECONDS``, and its headers within ``MOST_HEADER`` bytes."""
 
     def __init__(self, sock: socket.socket, clock: Callable[[], float]) -> None:
         super().__init__()
@@ -115,19 +115,22 @@ class RequestReader(io.RawIOBase):
         self._header_left: int | None = MOST_HEADER
 
     def next_request(self) -> None:
-        """Begin to wait for a request."""
+        """Wait for an export from now on, ``QUIET_SECONDS`` at most."""
         self._deadline, self._header_left = None, MOST_HEADER
 
     def body(self) -> None:
-        """Begin with the body, whose size others limit."""
+        """Read the body from now on. Its size is not bounded here."""
         self._header_left = None
 
     def readable(self) -> bool:
-        """Return True."""
+        """Return True, as ``BufferedReader`` asks."""
         return True
 
     def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]  # BufferedReader has no other buffer
-        """Read what is there. Raise an error at the deadline, and at the end of the space for headers."""
+        """Read what has arrived, and return the number of bytes.
+
+        Raise ``TimeoutError`` at the deadline, ``ConnectionResetError`` if the headers are too large.
+        """
         if self._header_left is not None:
             if not self._header_left:
                 raise ConnectionResetError

@@ -1,8 +1,7 @@
 """Receive OTLP by HTTP, as protobuf and as JSON, and hand each message to the live judge.
 
-If there is no room for a message, it is answered with 503 and ``retry-after``: a collector tries again then. The
-server is that of the standard library, with a thread for each connection: exporters and collectors have few of them,
-and keep them open.
+If there is no room for a message, the answer is 503 with ``retry-after``: then a collector sends it again. Each
+connection has a thread: exporters and collectors have few connections, and keep them open.
 """
 
 from __future__ import annotations
@@ -23,8 +22,7 @@ from google.rpc.status_pb2 import Status  # type: ignore[import-untyped]  # the 
 from otel_loopguard.cli.watch.address import cannot_listen
 from otel_loopguard.cli.watch.budget import QUIET_SECONDS, FullError, OverBudgetError
 from otel_loopguard.cli.watch.http_connections import Connections, RequestReader
-from otel_loopguard.cli.watch.live import MalformedError
-from otel_loopguard.cli.watch.unpack import gunzip
+from otel_loopguard.cli.watch.otlp_messages import MalformedError, gunzip
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -35,24 +33,25 @@ if TYPE_CHECKING:
 
 OPTION = "--otlp-http"
 RETRY_SECONDS = 2
+"""After so long a sender may try again."""
 PATH = "/v1/traces"
 _PROTOBUF, _JSON = "application/x-protobuf", "application/json"
 MOST_CONNECTIONS = 256
 _GRACE_SECONDS = 5.0
 _LONGEST_LINE = 1_024
-"""Of the sizes between the chunks of a body."""
+"""Bytes of a line with the size of a chunk."""
 _MOST_DIGITS = 18
-"""Of the length of a body."""
+"""Digits of content-length."""
 _UNKNOWN = -1
-"""The unread bytes of a body whose length is not known."""
+"""Stands for the unread bytes of a body whose length is not known."""
 _PIECE = 65_536
 """The bytes that are read at once of a body for which there is no room."""
 _INVALID, _UNAVAILABLE = 3, 14
-"""Codes of gRPC: the body of an error has one, too."""
+"""Codes of gRPC. By OTLP the body of an error over HTTP has one, too."""
 
 
 class HttpReceiver:
-    """The endpoint for traces."""
+    """A server that takes traces by OTLP over HTTP."""
 
     def __init__(
         self,
@@ -62,7 +61,7 @@ class HttpReceiver:
         most_connections: int = MOST_CONNECTIONS,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Take the address. Messages are taken after ``start``."""
+        """Bind the address, or raise ``LoopGuardError``."""
         try:
             self._server = _Server(address, judge, Connections(most_connections, clock), clock)
         except OSError as error:
@@ -71,11 +70,11 @@ class HttpReceiver:
         self._thread = Thread(target=self._server.serve_forever, args=(0.1,), name="loopguard-watch-http", daemon=True)
 
     def start(self) -> None:
-        """Take messages from now on."""
+        """Serve from now on."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Take no more messages. Return when those that were being taken are answered."""
+        """Take no more messages. Return when the ones in progress are answered, at most 5 seconds later."""
         if self._thread.is_alive():
             self._server.shutdown()
         self._server.server_close()
@@ -102,20 +101,20 @@ class _Server(ThreadingMixIn, TCPServer):
         super().__init__((host, address.port), _Handler)
 
     def server_bind(self) -> None:
-        """Bind, to IPv4 and IPv6 if all addresses are wanted."""
+        """Bind the address; ``::`` stands for all addresses, those of IPv4 included."""
         if self.address_family == AF_INET6:
             self.socket.setsockopt(IPPROTO_IPV6, IPV6_V6ONLY, 0)
         super().server_bind()
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Start a thread for a connection. If there are too many and none waits, it is closed."""
+        """Start a thread for a new connection. If there are too many, and none of them waits, close it."""
         if self.connections.add(request):
             super().process_request(request, client_address)
         else:
             self.shutdown_request(request)
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
-        """Serve a connection."""
+        """Serve a connection to its end, on its own thread."""
         try:
             super().process_request_thread(request, client_address)
         finally:
@@ -123,11 +122,11 @@ class _Server(ThreadingMixIn, TCPServer):
                 self.connections.remove(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Write nothing: the connection broke, and its sender knows."""
+        """Write nothing to the terminal: the connection broke, which its client knows."""
 
     @contextmanager
     def answering(self) -> Iterator[None]:
-        """Count a request until it is answered."""
+        """Count an export as in progress during the block."""
         with self._changed:
             self._answering += 1
         try:
@@ -138,14 +137,14 @@ class _Server(ThreadingMixIn, TCPServer):
                 self._changed.notify_all()
 
     def finish(self) -> None:
-        """Wait until all requests are answered, and end each connection after its answer."""
+        """Close connections after their next answer, and wait, at most 5 seconds, until all exports are answered."""
         self.is_over = True
         with self._changed:
             self._changed.wait_for(lambda: not self._answering, _GRACE_SECONDS)
 
 
 class _RefusedError(Exception):
-    """A request that is answered with an error."""
+    """An export that is answered with this status and message."""
 
     def __init__(self, status: HTTPStatus, message: str) -> None:
         super().__init__(message)
@@ -159,7 +158,7 @@ class _Handler(BaseHTTPRequestHandler):
     wbufsize = -1  # an answer leaves in one piece
 
     def setup(self) -> None:
-        """Read by way of a reader with deadlines."""
+        """Replace the reader by one with deadlines."""
         super().setup()
         self._connection = self.server.connections.get(self.request)
         self._reader = RequestReader(self.connection, self.server.clock)
@@ -167,13 +166,13 @@ class _Handler(BaseHTTPRequestHandler):
         self.rfile = io.BufferedReader(self._reader)
 
     def handle_one_request(self) -> None:
-        """Wait for a request, and answer it."""
+        """Wait for an export, and answer it."""
         self._reader.next_request()
         self._unread = 0
         super().handle_one_request()
 
     def do_POST(self) -> None:
-        """Take a message."""
+        """Take a message, and answer whether it was taken."""
         with self.server.answering():
             try:
                 self._take()
@@ -204,7 +203,7 @@ class _Handler(BaseHTTPRequestHandler):
                     body = self._body(share)
                 connections.works(self._connection)
                 if self.path.partition("?")[0] != PATH:
-                    raise _RefusedError(HTTPStatus.NOT_FOUND, f"only {PATH} is here: this is a receiver of traces")
+                    raise _RefusedError(HTTPStatus.NOT_FOUND, f"this is a receiver of traces: send them to {PATH}")
                 if self._content_type not in {_PROTOBUF, _JSON}:
                     kinds = f"{_PROTOBUF} or {_JSON}"
                     raise _RefusedError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"content-type must be {kinds}")
@@ -225,7 +224,7 @@ class _Handler(BaseHTTPRequestHandler):
         return self._content_type == _JSON
 
     def _body(self, share: Share) -> bytes:
-        """Read the body, after its bytes are taken from the budget."""
+        """Read the body. Its bytes are taken from the budget first."""
         self._reader.body()
         if self.headers.get("transfer-encoding", "").lower() == "chunked":
             return self._chunks(share)
@@ -266,12 +265,12 @@ class _Handler(BaseHTTPRequestHandler):
     def _read(self, size: int) -> bytes:
         data = self.rfile.read(size)
         if len(data) < size:
-            # The part of a message may be a message, too.
+            # A part of a message must not be taken for the whole: it may be a valid message, too.
             raise TimeoutError if self._connection.dropped else ConnectionResetError
         return data
 
     def _discard(self) -> None:
-        """Read the rest of a body for which there was no room, so that its sender gets to the answer."""
+        """Read the rest of a body for which there was no room: its sender reads the answer only then."""
         while self._unread and (piece := self.rfile.read(min(self._unread, _PIECE))):
             self._unread -= len(piece)
 
@@ -284,7 +283,7 @@ class _Handler(BaseHTTPRequestHandler):
         return gunzip(body, share)
 
     def _refuse(self, status: HTTPStatus, message: str) -> None:
-        """Answer with an error, in the format of the request."""
+        """Answer with an error, as JSON if the message is JSON, else as protobuf."""
         if self._unread == _UNKNOWN or (self._unread and status is not HTTPStatus.SERVICE_UNAVAILABLE):
             self._unread, self.close_connection = 0, True  # the rest of the body is not read
         code = _UNAVAILABLE if status is HTTPStatus.SERVICE_UNAVAILABLE else _INVALID
@@ -307,4 +306,4 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.flush()
 
     def log_message(self, *_: Any) -> None:
-        """Write nothing: a request is counted."""
+        """Write nothing to the terminal: exports are counted in metrics."""

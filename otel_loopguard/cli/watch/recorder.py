@@ -1,7 +1,7 @@
 """The recorder: it runs inside the watched program, and appends each span that ends to a file of OTLP JSON lines.
 
-``watch`` has it loaded by the entry point ``opentelemetry_post_instrument``. Each line is written in one piece at the
-end of its span, so that several processes share the file, and a program that is killed loses only its open spans.
+The entry point ``opentelemetry_post_instrument`` starts it. Each line is written in one piece at the end of its span:
+several processes can share the file, and a program that is killed loses only its open spans.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ if TYPE_CHECKING:
     from opentelemetry.sdk.trace import ReadableSpan
 
 FILE = "_OTEL_LOOPGUARD_WATCH"
-"""The variable with the path of the file. Without it the recorder does nothing."""
+"""The environment variable with the path of the file. Without it the recorder does nothing."""
 _IDS = ("traceId", "spanId", "parentSpanId")
 
 
 class JsonLines(SpanExporter):
-    """Append spans to a file that exists, as the file exporter of a collector writes them."""
+    """Appends spans to an existing file, in the format of a collector's file exporter."""
 
     def __init__(self, path: str) -> None:
         self._path = path
 
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
-        """Write one line. It is opened for each: a fork, or a program that closes all files, changes nothing."""
+        """Append one line. The file is opened each time: a fork, or a program that closes all files, does no harm."""
         try:
             file = os.open(self._path, os.O_WRONLY | os.O_APPEND)
         except OSError:  # `watch` has ended, and removed it
@@ -51,13 +51,13 @@ class JsonLines(SpanExporter):
 def _line(spans: Sequence[ReadableSpan]) -> bytes:
     message = MessageToDict(encode_spans(spans), use_integers_for_enums=True)
     for one in _with_ids(message):
-        # JSON of protobuf has them in base64, that of OTLP in hexadecimal digits.
+        # The JSON of protobuf has ids in base64, the JSON of OTLP in hexadecimal digits.
         one.update({name: b64decode(one[name]).hex() for name in _IDS if name in one})
     return orjson.dumps(message, option=orjson.OPT_APPEND_NEWLINE)
 
 
 def _with_ids(message: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield the spans and their links."""
+    """Yield the spans of a message and their links: these have ids."""
     for resource in message.get("resourceSpans", ()):
         for scope in resource.get("scopeSpans", ()):
             for span in scope.get("spans", ()):
@@ -66,7 +66,7 @@ def _with_ids(message: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def start() -> None:
-    """Record the spans of every provider that the guard writes to, now and later: the entry point."""
+    """Record the spans of every provider that the guard attaches to, now and later. The entry point's target."""
     path = os.environ.get(FILE)
     if not path:
         return

@@ -1,7 +1,7 @@
-"""Write the trips and calls of watched services as the guard does inside a program: the same metrics and log records.
+"""Write the calls and trips of watched services as the guard does inside a program: the same metrics and log records.
 
-Each service gets providers under its own name, so in Prometheus it is a ``job`` like any other, and the dashboards and
-alert rules need no change. Its ``instance`` is this watcher. What the watcher itself does is under its own name.
+Each service has a resource of its own, so dashboards and alert rules need no change: in Prometheus ``job`` is the
+service, and ``instance`` this watcher. The watcher's own metrics are under its own name.
 """
 
 from __future__ import annotations
@@ -46,20 +46,21 @@ if TYPE_CHECKING:
 logger = logging.getLogger("otel_loopguard")
 
 MOST_SERVICES = 200
+"""Services that are told apart."""
 FATES = ("judged", "late", "duplicate", "inner", "guarded", "dropped")
 OTHER = Service(semconv.OTHER_TOOL)
-"""Stands for the services beyond the first ones."""
+"""Stands for all services beyond ``MOST_SERVICES``."""
 _OWN_NAME = "otel-loopguard-watch"
 _MISSING = (
-    "The tool spans of %s (scope %s) have no %s, so these calls are counted, and %s. Let that instrumentation record "
-    "the content of tool calls."
+    "The tool spans of %s (instrumentation %s) have no %s: these calls are counted, but %s. Let the instrumentation "
+    "record the content of tool calls."
 )
 _NO_ARGUMENTS = "arguments", "cannot be judged"
 _NO_RESULTS = "results", "most of their loops cannot be found: each result is taken as a new one"
 
 
 class _ServiceTelemetry:
-    """The instruments and the log of one service."""
+    """The metrics and the log of one service."""
 
     def __init__(self, service: Service, exports: Exports, shield: Shield, instance: str) -> None:
         attributes = {"service.name": service.name, "service.instance.id": instance}
@@ -75,7 +76,7 @@ class _ServiceTelemetry:
 
 
 class WatchReport:
-    """Counts and logs what the live judge finds. All but ``refused`` run on the judge's thread."""
+    """Counts and logs what the live judge finds. All methods but ``refused`` are called on the judge's thread."""
 
     def __init__(self, judge: PolicyJudge, exports: Exports, settings: Settings) -> None:
         self._exports = exports
@@ -94,7 +95,7 @@ class WatchReport:
         self._own = Meters(meter, lambda: 0)
         self._received = 0
         self._fates: Counter[str] = Counter()
-        """Read when they are exported: the SDK's counters cost as much as judging a call."""
+        """Tool spans by fate, read at each export: to count with the SDK takes as long as to judge a call."""
         counter = meter.create_observable_counter
         counter(semconv.METRIC_WATCH_SPANS, [self._observe_received], "{span}", "Spans that were received.")
         counter(
@@ -112,7 +113,7 @@ class WatchReport:
         self.agent_of: Callable[[ToolSpan], tuple[str | None, str | None]] = lambda span: (span.conversation, None)
 
     def watch(self, judge: LiveJudge) -> None:
-        """Observe the queue of this judge, and ask it for the agents of calls."""
+        """Export the memory and the waiting spans of this judge, too, and ask it for the agents of calls."""
         self.agent_of = judge.ancestry.agent_of
 
         def queue(_: CallbackOptions) -> Iterable[Observation]:
@@ -134,7 +135,7 @@ class WatchReport:
         self._received += spans
 
     def refused(self, reason: str) -> None:
-        """Count a message that was not taken."""
+        """Count a message that was not taken, by the reason."""
         self._refused.add(1, {semconv.WATCH_REASON: reason})
 
     def spans(self, fate: str, number: int) -> None:
@@ -149,7 +150,7 @@ class WatchReport:
             yield Observation(self._fates[fate], {semconv.WATCH_FATE: fate})
 
     def arrived(self, span: ToolSpan) -> None:
-        """Begin the counters of a new service at zero, before its first call is judged."""
+        """Note a tool span that will be judged. The counters of a new service begin at zero before that."""
         if span.service not in self._services:
             self._service(span.service)
 
@@ -171,7 +172,7 @@ class WatchReport:
         service.meters.tool_call(_shown(reported), ending, _context_of(span))
 
     def trip(self, reported: Reported, trip: Trip, first: First) -> None:
-        """Count a trip, and write its log record."""
+        """Count a trip, and write its log record. ``first``: whether it is the first of its kind in the turn."""
         span, name = reported.call.span, _shown(reported)
         service, context = self._service(span.service), _context_of(span)
         self.trips += 1
@@ -197,7 +198,7 @@ class WatchReport:
         """Return the attributes that name the call and its turn."""
         span, record, name = reported.call.span, reported.record, reported.turn
         conversation, agent = self.agent_of(span)
-        # The id of a conversation may name a user, so the turn's is a hash of it. Other services may have equal ones.
+        # The id of a conversation may name a user, and that of another service may be equal: both are in the hash.
         turn = self._hash(f"{name.service} {name.id}") if name.source == "conversation" else name.id
         identity: dict[str, Any] = {
             semconv.TURN_ID: turn,
@@ -217,7 +218,7 @@ class WatchReport:
         return hash_text(self._fingerprinter.of(text.encode("utf-8", "surrogatepass")))
 
     def _log_first(self, service: Service, trip: Trip, tool: str, attributes: dict[str, Any]) -> None:
-        """Log the first refusal of a service and mode: it shows that the watcher works. Others are exported alone."""
+        """Log the first call of a service and mode that would have been refused. Later ones are only exported."""
         if trip.verdict < Action.BLOCK:
             return
         key = clean_name(service.name), clean_name(str(trip.mode))
@@ -259,13 +260,13 @@ class WatchReport:
 
 
 def _shown(reported: Reported) -> str:
-    """Return the tool's name for labels and logs."""
+    """Return the tool's name as it may be shown in labels and logs."""
     foreign = reported.call.foreign
     return shown_name(foreign.call) if foreign is not None else reported.call.span.tool
 
 
 def _context_of(span: ToolSpan) -> Context:
-    """Make a context of a span, so that counts and logs are linked to its trace."""
+    """Return a context with the span's ids, which links counts and logs to its trace."""
     try:
         ids = int(span.trace, 16), int(span.span, 16)
     except ValueError:  # ids of OTLP JSON that are none: linked to nothing

@@ -1,4 +1,4 @@
-"""``otel-loopguard watch --otlp :4317``: judge the spans of other programs as they come, until a signal ends it."""
+"""``otel-loopguard watch --otlp :4317``: receive the spans of other programs, and judge them until a signal comes."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from time import sleep
 from typing import TYPE_CHECKING, Protocol
 from urllib.parse import urlsplit
 
+from otel_loopguard.cli.options import add_policy_choice, megabytes, parse_number
 from otel_loopguard.cli.output import counted
 from otel_loopguard.cli.watch.address import ListenAddress
+from otel_loopguard.cli.watch.budget import MOST_BYTES, WINDOW_SECONDS
 from otel_loopguard.errors import LoopGuardError
-from otel_loopguard.policy_files.load import preset_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -23,10 +24,7 @@ if TYPE_CHECKING:
 
     from otel_loopguard.cli.watch.live import LiveJudge
     from otel_loopguard.cli.watch.report import WatchReport
-    from otel_loopguard.engine.policy.policy import Policy
 
-WINDOW = 10.0
-QUEUE_MB = 64
 _MOST_SECONDS = 3_600.0
 _POLL_SECONDS = 0.2
 _TURNS = {"conversation": "conversation", "agent": "agent_span", "trace": "trace"}
@@ -34,17 +32,17 @@ _LOCAL = frozenset({"localhost", "127.0.0.1", "::1", "0.0.0.0"})  # noqa: S104 -
 
 
 class Receiver(Protocol):
-    """Takes messages from elsewhere, and hands them to the live judge."""
+    """Receives messages, and hands them to the live judge."""
 
     @property
     def address(self) -> ListenAddress:
         """The address that it listens at."""
 
     def start(self) -> None:
-        """Take messages from now on."""
+        """Serve from now on."""
 
     def stop(self) -> None:
-        """Take no more messages. Return when those that were being taken are answered."""
+        """Take no more messages, and return when the ones in progress are answered."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -58,56 +56,51 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--otlp",
         metavar="[HOST]:PORT",
         type=_address,
-        help="receive OTLP by gRPC; such as :4317, of this machine only, or 0.0.0.0:4317",
+        help="receive OTLP by gRPC at this address: :4317 is for this machine only, 0.0.0.0:4317 for all",
     )
     group.add_argument(
         "--otlp-http",
         metavar="[HOST]:PORT",
         type=_address,
-        help="receive OTLP by HTTP, protobuf and JSON, plain and gzip, at /v1/traces; such as :4318 or 0.0.0.0:4318",
+        help="receive OTLP by HTTP at /v1/traces of this address, protobuf or JSON, plain or gzip",
     )
     group.add_argument(
         "--window",
         metavar="SECONDS",
         type=_seconds,
-        default=WINDOW,
-        help="the time that a span waits for others that began before it; later ones are judged out of order "
-        "(default: 10)",
+        default=WINDOW_SECONDS,
+        help="how long a span waits for others that began before it; those that come later are judged out of order "
+        f"(default: {WINDOW_SECONDS:g})",
     )
     group.add_argument(
         "--turns",
         choices=list(_TURNS),
         default="conversation",
-        help="the widest turn: the calls of one conversation, else of one span of an agent's run, else of one trace "
+        help="what a turn is: the calls of a conversation if it is known, else of an agent's run, else of a trace "
         "(default: %(default)s)",
     )
     group.add_argument(
         "--queue",
         metavar="MB",
-        type=_megabytes,
-        default=QUEUE_MB << 20,
-        help="the memory of all messages that are read or wait; more are refused, so that the collector keeps them "
-        "(default: 64)",
+        type=megabytes,
+        default=MOST_BYTES,
+        help="the memory of all messages that are read or wait; if it is used up, senders have to send again "
+        f"(default: {MOST_BYTES >> 20})",
     )
-    which = group.add_mutually_exclusive_group()
-    which.add_argument("--preset", metavar="NAME", help=f"judge with this preset: {', '.join(preset_names())}")
-    which.add_argument(
-        "--policy", metavar="FILE", help="judge with this policy file; default: the environment's policy"
-    )
+    add_policy_choice(group.add_mutually_exclusive_group())
 
 
 def is_wanted(options: argparse.Namespace) -> bool:
-    """Return True if spans of other programs are to be judged."""
+    """Return True if the user wants to receive spans of other programs."""
     return options.otlp is not None or options.otlp_http is not None
 
 
 def run(options: argparse.Namespace) -> int:
-    """Receive and judge until SIGTERM or SIGINT; then judge what was taken, and export it."""
+    """Receive and judge spans until SIGTERM or SIGINT; then judge and export what was taken, and return 0."""
     if options.command:
-        raise LoopGuardError("`watch` either runs a program (-- COMMAND) or receives spans (--otlp); not both")
-    policy = _policy(options.preset, options.policy)
-    _check_endpoints(os.environ, [one for one in (options.otlp, options.otlp_http) if one is not None])
+        raise LoopGuardError("`watch` either runs a program (-- COMMAND) or receives spans (--otlp): leave one out")
     # Imported here, because `--help` needs none of these, and they import the SDK.
+    from otel_loopguard.cli.policy import chosen_policy  # noqa: PLC0415 - see above
     from otel_loopguard.cli.replay.judge import PolicyJudge  # noqa: PLC0415 - see above
     from otel_loopguard.cli.watch.exports import exports  # noqa: PLC0415 - see above
     from otel_loopguard.cli.watch.live import LiveJudge  # noqa: PLC0415 - see above
@@ -115,6 +108,8 @@ def run(options: argparse.Namespace) -> int:
     from otel_loopguard.shield import Shield  # noqa: PLC0415 - see above
     from otel_loopguard.telemetry.settings import Settings  # noqa: PLC0415 - see above
 
+    policy = chosen_policy(options.preset, options.policy).checked(options.preset or options.policy or "environment")
+    _check_endpoints(os.environ, [one for one in (options.otlp, options.otlp_http) if one is not None])
     judge = PolicyJudge(policy)
     with ExitStack() as closing:
         outlet = exports(os.environ, Shield())
@@ -158,15 +153,15 @@ def _receivers(options: argparse.Namespace, live: LiveJudge) -> Iterable[Receive
 
 
 def _signals() -> Event:
-    """Return the event that the first SIGTERM or SIGINT sets. The second one ends the process at once."""
+    """Return an event that SIGTERM or SIGINT sets. If the same signal comes again, it ends the process at once."""
     stopping = Event()
 
-    def stop(number: int, _: FrameType | None) -> None:
-        signal.signal(number, signal.SIG_DFL)
+    def stop(caught: int, _: FrameType | None) -> None:
+        signal.signal(caught, signal.SIG_DFL)
         stopping.set()
 
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, stop)
+    for one in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(one, stop)
     return stopping
 
 
@@ -174,8 +169,8 @@ def _print_start(receivers: Iterable[Receiver], options: argparse.Namespace) -> 
     for one in receivers:
         if one.address.is_everywhere:
             print(
-                f"otel-loopguard: warning: {one.address} is open at all addresses of this machine, and asks nobody who "
-                f"they are: anyone who reaches it may send spans. For this machine only: :{one.address.port}",
+                f"otel-loopguard: warning: {one.address} is open at all addresses of this machine, and has no login: "
+                f"anyone who reaches it may send spans. For this machine only: :{one.address.port}",
                 file=sys.stderr,
             )
     places = [f"by {type(one).__name__.removesuffix('Receiver').upper()} at {one.address}" for one in receivers]
@@ -195,14 +190,8 @@ def _print_end(report: WatchReport) -> None:
     )
 
 
-def _policy(preset: str | None, file: str | None) -> Policy:
-    from otel_loopguard.cli.policy import chosen_policy  # noqa: PLC0415 - `--help` does not need it
-
-    return chosen_policy(preset, file).checked(preset or file or "environment")
-
-
 def _check_endpoints(environ: Mapping[str, str], own: Iterable[ListenAddress]) -> None:
-    """Raise an error if the exporters would send to this watcher, as they do by default if it has their port."""
+    """Raise ``LoopGuardError`` if the watcher would export to itself: by default it does if it has that port."""
     ports = {address.port for address in own}
     for signal_ in ("METRICS", "LOGS"):
         if environ.get(f"OTEL_{signal_}_EXPORTER", "otlp") != "otlp":
@@ -226,14 +215,4 @@ def _address(text: str) -> ListenAddress:
 
 
 def _seconds(text: str) -> float:
-    found = float(text)
-    if not 0 <= found <= _MOST_SECONDS:
-        raise argparse.ArgumentTypeError(f"{text} is not between 0 and {_MOST_SECONDS:g} seconds")
-    return found
-
-
-def _megabytes(text: str) -> int:
-    size = int(float(text) * (1 << 20))
-    if size <= 0:
-        raise argparse.ArgumentTypeError(f"{text} is no size")
-    return size
+    return parse_number(text, lambda found: 0 <= found <= _MOST_SECONDS, f"must be seconds from 0 to {_MOST_SECONDS:g}")

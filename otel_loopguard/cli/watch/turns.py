@@ -1,10 +1,8 @@
-"""Judge tool spans as they come: each waits a while for those that began earlier, then its turn is judged up to it.
+"""Judge tool spans as they come, although they come out of order.
 
-Spans arrive out of order: a span is sent when it ends, in batches, by several processes. So each is held for a window
-of time. Then all spans of its turn that began before its end are judged, in the order in which they began, as
-``replay`` does with the spans of a file. A span that arrives later than that is judged after the others, and counted.
-
-No thread and no clock: the caller passes the time, in seconds that never go back.
+Each span waits for a window of time. Then the spans of its turn that began before its end are judged, in the order in
+which they began. A span that comes later is judged after the others, and counted as late. There is no thread and no
+clock here: the caller passes the time, in seconds that never go back.
 """
 
 from __future__ import annotations
@@ -17,7 +15,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from otel_loopguard.cli.replay.judge import is_listed
 from otel_loopguard.cli.replay.recorded_turn import RecordedTurn
-from otel_loopguard.cli.watch.seen import SeenSpans
 from otel_loopguard.engine.events import Reached
 from otel_loopguard.engine.fold import fold
 from otel_loopguard.engine.words import Action, First
@@ -34,80 +31,86 @@ if TYPE_CHECKING:
     from otel_loopguard.spans.otlp import RecordedCall, ToolSpan
 
 MOST_TURNS = 10_000
+"""Turns that are remembered."""
 _MOST_MISSING = 1_000
-"""Spans around the calls of one turn."""
+"""Spans around the calls of one turn that may be awaited."""
 MOST_WAITING = 100_000
-"""Spans. The oldest is judged before its time then."""
+"""Spans that may wait. If there are more, the oldest is judged before its time."""
+MOST_SEEN = 1_000_000
+"""Tool spans whose ids are remembered."""
 
 
 class Reported(NamedTuple):
-    """A call of a turn, as a report gets it."""
+    """A judged call, as a report gets it."""
 
     turn: TurnName
     position: int
-    """In its turn."""
+    """Its position in the turn, from 0."""
     call: RecordedCall
     record: Record
 
 
 class JudgementSink(Protocol):
-    """Gets the findings about the spans, on the thread that judges."""
+    """Gets what is found about the spans, on the thread that judges."""
 
     def call(self, reported: Reported) -> None:
         """Count a call that is over."""
 
     def trip(self, reported: Reported, trip: Trip, first: First) -> None:
-        """Report a trip. ``first`` is its place in the turn."""
+        """Report a trip. ``first``: whether it is the first of its action or mode in the turn."""
 
     def recovery(self, reported: Reported, trip: Trip) -> None:
-        """Count a trip after which the turn brought news again."""
+        """Count an earlier trip whose loop has ended: this call brought news."""
 
     def turn(self, turn: TurnName, calls: int) -> None:
-        """Count a turn that is over."""
+        """Count a turn that is over, with the number of its calls."""
 
     def spans(self, fate: str, number: int) -> None:
-        """Count tool spans by their fate."""
+        """Count so many tool spans with this fate, such as ``judged`` or ``late``."""
 
     def arrived(self, span: ToolSpan) -> None:
-        """Note a span that will be judged."""
+        """Note a tool span that will be judged."""
 
 
 class _Waiting:
-    """A span that waits for those before it."""
+    """A span that waits for spans that began before it."""
 
     __slots__ = ("begun", "due", "span", "turn")
 
     def __init__(self, span: ToolSpan, due: float) -> None:
         self.span = span
         self.due = due
+        """The time, in seconds, until which it waits."""
         self.turn: TurnName | None = None
+        """Its turn, as far as is known; None before that was asked."""
         self.begun = False
+        """True if its call was begun, and so judged."""
 
 
 class _LiveTurn:
-    """One turn: its calls that are judged, and the spans that wait."""
+    """One turn: the calls that were judged, and the spans that wait."""
 
     def __init__(self, name: TurnName, judge: PolicyJudge, report: JudgementSink) -> None:
         self.recorded = RecordedTurn(judge.state(), self._report_call)
         self.name = name
-        """Its name in the report, which stays."""
+        """Its name in the report, which never changes."""
         self.key = name
-        """Its name among the turns."""
+        """Its present name among the turns: that of an agent's run may be known later."""
         self.missing: set[str] = set()
-        """The spans around its calls that had not arrived, if it is that of a trace. One may be that of an agent."""
+        """Ids of spans around its calls that have not arrived, if it is a trace's turn. One may be an agent's."""
         self.waiting: list[tuple[tuple[Any, ...], int, _Waiting]] = []
-        """A heap, in the order in which they began. Those that were found to be of another turn are left in it."""
+        """A heap, in the order in which the spans began. Some may turn out to be of another turn, and stay in it."""
         self.until: tuple[Any, ...] = ()
-        """The last one that was judged."""
+        """The order of the last span that was judged in time."""
         self._report = report
 
     @property
     def waits(self) -> bool:
-        """True if spans wait that were not found to be of another turn."""
+        """True if a span of this turn waits."""
         return any(one.turn == self.key and not one.begun for _, _, one in self.waiting)
 
     def is_late(self, span: ToolSpan) -> bool:
-        """Return True if a later span was judged, or if the time of the turn is beyond the begin of this one."""
+        """Return True if a later span was judged already, or if this one began before the time of the turn."""
         now = self.recorded.timeline.now
         return span.in_order < self.until or (now is not None and bool(span.start) and span.start < now * 1e9 - 1e3)
 
@@ -123,19 +126,44 @@ class _LiveTurn:
             self._report.call(reported)
 
 
+class SeenSpans:
+    """Remembers the last tool spans, to find those that come twice: an exporter without an answer sends again.
+
+    It keeps hashes of ids in two sets. When the younger one is half of ``most``, the older one is forgotten.
+    """
+
+    def __init__(self, most: int = MOST_SEEN) -> None:
+        self._half = max(most // 2, 1)
+        self._young: set[int] = set()
+        self._old: set[int] = set()
+
+    def __len__(self) -> int:
+        return len(self._young) + len(self._old)
+
+    def add(self, span: ToolSpan) -> bool:
+        """Add a span. Return False if it is known already."""
+        key = hash((span.trace, span.span))
+        if key in self._young or key in self._old:
+            return False
+        if len(self._young) >= self._half:
+            self._old, self._young = self._young, set()
+        self._young.add(key)
+        return True
+
+
 class _Trace:
-    """The spans of one trace that wait."""
+    """The waiting spans of one trace."""
 
     __slots__ = ("known", "waiting")
 
     def __init__(self) -> None:
         self.known = -1
-        """The spans of the trace that had arrived when the turns of these were found."""
+        """The number of spans of the trace that had arrived when the turns of the waiting ones were last looked for."""
         self.waiting: list[_Waiting] = []
 
 
 class WatchedTurns:
-    """The turns of the last time, and the spans that wait. Both are bounded."""
+    """The turns with the newest calls, and the spans that wait. The number of both is bounded."""
 
     def __init__(
         self,
@@ -169,7 +197,7 @@ class WatchedTurns:
         return len(self._by_arrival)
 
     def add(self, spans: Iterable[ToolSpan], now: float) -> None:
-        """Add the tool spans of a message."""
+        """Add the tool spans of a message, which arrived at ``now``, in seconds."""
         for span in spans:
             if span.own or self._ancestry.is_guarded(span.trace):
                 self._report.spans("guarded", 1)
@@ -184,7 +212,7 @@ class WatchedTurns:
                 of_trace.known = -1
 
     def advance(self, now: float) -> None:
-        """Judge the spans that have waited long enough, and the oldest if too many wait."""
+        """Judge the spans that have waited long enough at ``now``, in seconds, and the oldest ones if too many wait."""
         self._settle()
         waiting = self._by_arrival
         while waiting and (waiting[0].due <= now or len(waiting) > self._most_waiting):
@@ -194,13 +222,13 @@ class WatchedTurns:
                 self._close(name)
 
     def close_all(self) -> None:
-        """Judge all spans that wait, and end all turns."""
+        """Judge all spans that wait, and report all turns as over."""
         self.advance(math.inf)
         while self._turns:
             self._close(next(iter(self._turns)))
 
     def _settle(self) -> None:
-        """Find the turns of the spans that wait, as far as the spans around them have arrived."""
+        """Find the turns of the waiting spans again, in traces of which more spans have arrived."""
         for name, trace in self._by_trace.items():
             known = self._ancestry.spans_in(name)
             if known == trace.known:
@@ -226,9 +254,9 @@ class WatchedTurns:
         return turn
 
     def _provisional(self, name: TurnName, span: ToolSpan) -> _LiveTurn | None:
-        """Return the turn of the trace if it has the earlier calls of this one. It goes on under the new name.
+        """Return the turn of the trace, under its new name, if it has earlier calls of the same agent; else None.
 
-        These were judged before the span of their agent arrived. Calls of other agents begin another turn.
+        Those were judged before the span of their agent arrived, so that their turn was taken to be the trace.
         """
         turn = self._turns.get(TurnName("trace", span.trace))
         if name.source == "trace" or turn is None or turn.missing.isdisjoint(self._ancestry.above(span)):
@@ -243,7 +271,7 @@ class WatchedTurns:
         return turn
 
     def _release(self, waiting: _Waiting) -> None:
-        """Judge the turn of a span up to its end: its time is over."""
+        """Judge the turn of a span that has waited long enough, up to the end of the span."""
         span = waiting.span
         of_trace = self._by_trace[span.trace]
         of_trace.waiting.remove(waiting)
@@ -258,7 +286,7 @@ class WatchedTurns:
             self._report.spans("dropped", 1)
 
     def _judge_until(self, turn: _LiveTurn, waiting: _Waiting) -> None:
-        """Begin this span and those of the turn that began before its end, and end the calls that are over then."""
+        """Begin this call and those of the turn that began before its end; end the calls that are over by then."""
         heap, end = turn.waiting, waiting.span.end
         while heap and (not waiting.begun or heap[0][2].span.start < end):
             _, _, next_one = heapq.heappop(heap)

@@ -15,7 +15,7 @@ from subprocess import PIPE, Popen
 import pytest
 
 from otel_loopguard.cli.calibrate import survey
-from otel_loopguard.cli.calibrate.confidence import upper_bound
+from otel_loopguard.cli.calibrate.proof import upper_bound
 from otel_loopguard.cli.main import main
 from otel_loopguard.cli.replay import recorded_runs
 from otel_loopguard.cli.replay.judge import PolicyJudge
@@ -186,7 +186,7 @@ def test_the_terminal_names_the_place_of_each_loop(calibrated):
     """A run that looks stuck has its turn, call, tool and mode, and the remedy; never an argument or a result."""
     secret = made.run("loop", [made.call("read_file", {"path": "s3cret"}, "h1dden text", n) for n in range(30)])
     _, text, err = calibrated([secret] + [plain(n) for n in range(40)])
-    place = "- loop: generic_repeat of read_file at turn 0, call 2; 28 calls refused\n"
+    place = "- loop: generic_repeat of read_file at turn 1, call 3; 28 calls refused\n"
     assert "1 run looks stuck:\n" + place in err
     assert f"# {place}" in text
     assert err.endswith('If it is good, label it ("success": true), or use --all-good.\n')
@@ -313,7 +313,7 @@ def test_the_runs_are_never_overwritten(tmp_path, capfd):
     path.write_text(json.dumps(plain(1)) + "\n")
     assert main(["calibrate", str(path), "-o", str(path)]) == 2
     assert main(["calibrate", str(path), "-o", str(tmp_path / "none" / "policy.toml")]) == 2
-    assert "would overwrite the runs" in capfd.readouterr().err
+    assert "which the policy would overwrite" in capfd.readouterr().err
     assert json.loads(path.read_text())["run_id"] == "plain 1"
 
 
@@ -373,9 +373,9 @@ def test_a_declared_limit_is_kept(calibrated, tmp_path):
     recorded = [plain(n) for n in range(5)] + [made.run(f"long {n}", calls) for n, calls in enumerate(pages)]
     _, text, _ = calibrated(recorded, "--policy", str(base))
     assert load_file(str(base)).policy == policy_of(tmp_path)
-    assert re.search(r"# - plain_\d: retry_limit of read_file at turn 0, call 2; 1 call refused\n", text)
-    assert re.search(r"# - long_\d: global_circuit_breaker of fetch_page at turn 0, call 4; \d calls? refused\n", text)
-    assert "# Declared limits (cap, once, max_calls)" in text
+    assert re.search(r"# - plain_\d: retry_limit of read_file at turn 1, call 3; 1 call refused\n", text)
+    assert re.search(r"# - long_\d: global_circuit_breaker of fetch_page at turn 1, call 5; \d calls? refused\n", text)
+    assert "# Limits that are declared (cap, once, max_calls)" in text
 
 
 def test_a_run_that_was_held_out_and_is_refused_is_named(calibrated):
@@ -383,7 +383,7 @@ def test_a_run_that_was_held_out_and_is_refused_is_named(calibrated):
     short = [made.stuck(f"loop {n}", times=5) for n in range(8)]
     held = next(run for run in short if survey._is_held_out(run["run_id"]))
     _, text, err = calibrated([plain(n) for n in range(40)] + [held])
-    place = f"- {held['run_id'].replace(' ', '_')}: generic_repeat of read_file at turn 0, call 2; 3 calls refused\n"
+    place = f"- {held['run_id'].replace(' ', '_')}: generic_repeat of read_file at turn 1, call 3; 3 calls refused\n"
     assert f"1 good run is still refused:\n{place}" in err
     assert f"# {place}" in text
     assert settings(text) == []

@@ -662,7 +662,7 @@ def test_a_process_that_outlives_the_program_does_not_cost_the_report(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--", "no-such-program"], "there is no such command"),
+        (["--", "no-such-program"], "there is no such program"),
         (["--", "lg.py"], "did you mean python lg.py?"),
         (["--"], "no program after"),
         (["app.py"], "write the program after"),

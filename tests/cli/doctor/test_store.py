@@ -43,7 +43,7 @@ def test_a_server_without_a_bound_and_one_that_drops_any_key(start):
     assert "store-unbounded" in found(server.url)
     server("CONFIG", "SET", "maxmemory", "100mb")
     server("CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
-    assert "(allkeys-lru): also turns that are in use" in found(server.url)["store-evicts"]
+    assert "(allkeys-lru), also those of turns in progress" in found(server.url)["store-evicts"]
 
 
 def test_a_server_that_answers_later_than_the_time_out(start):

@@ -184,7 +184,7 @@ def test_tables(file, capfdbinary):
     assert rows["failed"] == ["1", "1", "1", "0", "0", "2", "0"]
     assert rows["generic_repeat"] == ["1", "2"]
     assert rows["read_file"] == ["1", "2"]
-    assert rows["stuck"] == ["0", "3", "read_file", "generic_repeat", "block", "4"]
+    assert rows["stuck"] == ["1", "4", "read_file", "generic_repeat", "block", "4"]
     assert "unknown_tool_repeat: not judged in 2 runs without a list of the tools" in out
     assert "2 runs without times" in out
 
@@ -270,7 +270,7 @@ def test_a_progress_bar_on_a_terminal_only(file):
     """A terminal sees how far it is; a pipe does not."""
     pty = pytest.importorskip("pty")
     parent, child = pty.openpty()
-    code = "from otel_loopguard.cli.replay import progress; progress._EVERY = 0\n"
+    code = "from otel_loopguard.cli.replay import input_reader; input_reader._EVERY = 0\n"
     code += "from otel_loopguard.cli.main import main\n"
     code += f"raise SystemExit(main(['replay', {file!r}]))"
     ended = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=child, check=True)

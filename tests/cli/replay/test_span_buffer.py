@@ -211,7 +211,8 @@ def test_the_command_reads_a_collectors_file(tmp_path, capfdbinary):
     assert main(["replay", "--json", str(path)]) == 0
     out, err = capfdbinary.readouterr()
     (line,) = map(json.loads, out.splitlines())
-    assert [(trip["call"], trip["action"]) for trip in line["trips"]] == [(1, "nudge"), (2, "block"), (3, "block")]
+    found = [(trip["call"], trip["action"]) for trip in line["trips"]]
+    assert found == [(1, "nudge"), (2, "block"), (3, "block")]
     assert b"similar_query: not judged where spans hold fingerprints and no queries (turns: 1)." in err
     assert b"judged by the comparisons that the guard recorded" in err
 

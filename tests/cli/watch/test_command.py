@@ -62,7 +62,7 @@ def test_the_summary_begins_with_a_verdict(tmp_path):
         "and 1 call would have had a message to the model in the result."
     )
     assert ["2", "look", "generic_repeat", "nudge", "2"] in [line.split()[1:] for line in lines]
-    for word in ("unlabelled", "spared", "counted from 0", "not decided", "enforced"):
+    for word in ("unlabelled", "spared", "not decided", "enforced"):
         assert word not in looping
     quiet = watched(tmp_path, "loop(1)").stderr
     assert quiet.startswith("No loop in 1 call of 1 turn.\n")
@@ -147,7 +147,7 @@ def test_a_program_without_calls_has_no_report(tmp_path):
         ((), "write the program after `--`"),
         (("--",), "write the program after `--`"),
         (("python", "app.py"), "write the program after `--`"),
-        (("--", "no-such-command"), "no-such-command: there is no such command"),
+        (("--", "no-such-command"), "no-such-command: there is no such program"),
         (("--", "app.py"), "did you mean python app.py?"),
         (("-o", "/no/such/folder/page.html", "--", sys.executable, "-c", "1"), "/no/such/folder"),
         (("--record", "/no/such/folder/spans", "--", sys.executable, "-c", "1"), "/no/such/folder"),

@@ -188,7 +188,7 @@ def test_a_connection_without_requests_is_closed(served) -> None:
 def test_a_port_in_use_is_an_error_with_a_remedy(served, make) -> None:
     """Two watchers at one port would each get half of the spans."""
     _, receiver, _ = served()
-    with pytest.raises(LoopGuardError, match=f"--otlp {receiver.address}: cannot listen there"):
+    with pytest.raises(LoopGuardError, match=f"--otlp {receiver.address}: nothing can listen there"):
         GrpcReceiver(receiver.address, make())
 
 

@@ -358,7 +358,7 @@ def test_an_open_connection_does_not_keep_the_receiver_from_its_end(served, clie
 def test_a_port_in_use_is_an_error_with_a_remedy(served, make) -> None:
     """The error names the option and another port."""
     _, receiver = served()
-    with pytest.raises(LoopGuardError, match=f"--otlp-http {receiver.address}: cannot listen there"):
+    with pytest.raises(LoopGuardError, match=f"--otlp-http {receiver.address}: nothing can listen there"):
         HttpReceiver(receiver.address, make())
 
 

@@ -8,7 +8,7 @@ import pytest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 from otel_loopguard.cli.watch.budget import OverBudgetError
-from otel_loopguard.cli.watch.live import MalformedError
+from otel_loopguard.cli.watch.otlp_messages import MalformedError
 
 from .messages import as_json, call, message
 

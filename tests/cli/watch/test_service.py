@@ -136,7 +136,7 @@ def test_a_port_in_use_is_wrong_use_with_a_remedy() -> None:
         second = command("watch", "--otlp", place)
 
     assert second.returncode == 2
-    assert f"--otlp {place}: cannot listen there" in second.stderr
+    assert f"--otlp {place}: nothing can listen there" in second.stderr
     assert "take another one, such as --otlp 127.0.0.1:" in second.stderr
     assert len(second.stderr.splitlines()) == 1
 
@@ -147,9 +147,9 @@ def test_a_port_in_use_is_wrong_use_with_a_remedy() -> None:
         (("--otlp", "nowhere"), "such as :4317"),
         (("--otlp", ":4317", "--preset", "nix"), "it must be one of chat_turn, default"),
         (("--otlp", ":4317", "--policy", "missing.toml"), "missing.toml"),
-        (("--otlp", ":4317", "--window", "-1"), "between 0 and 3600 seconds"),
+        (("--otlp", ":4317", "--window", "-1"), "must be seconds from 0 to 3600"),
         (("--otlp", ":4317", "--turns", "day"), "'conversation', 'agent', 'trace'"),
-        (("--otlp", ":14999", "--", "true"), "not both"),
+        (("--otlp", ":14999", "--", "true"), "leave one out"),
         ((), "otel-loopguard watch --otlp :4317"),
     ],
 )
@@ -180,8 +180,8 @@ def test_a_watcher_does_not_export_to_itself(more) -> None:
 @pytest.mark.parametrize(
     ("more", "named"),
     [
-        ({"OTEL_METRICS_EXPORTER": "prom"}, "there is no 'prom', only console, none, otlp"),
-        ({**OTLP, "OTEL_EXPORTER_OTLP_PROTOCOL": "http/json"}, "there is no 'http/json', only grpc, http/protobuf"),
+        ({"OTEL_METRICS_EXPORTER": "prom"}, "there is no exporter 'prom'; set one of console, none, otlp"),
+        ({**OTLP, "OTEL_EXPORTER_OTLP_PROTOCOL": "http/json"}, "there is no protocol 'http/json'; set one of grpc"),
     ],
 )
 def test_an_exporter_that_does_not_exist_is_wrong_use(more, named) -> None:

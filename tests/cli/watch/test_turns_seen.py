@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from otel_loopguard.cli.watch.seen import SeenSpans
+from otel_loopguard.cli.watch.turns import SeenSpans
 from otel_loopguard.spans.ancestry import Ancestry
 from otel_loopguard.spans.otlp_protobuf import tool_spans_of
 

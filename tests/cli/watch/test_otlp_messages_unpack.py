@@ -8,8 +8,7 @@ import tracemalloc
 import pytest
 
 from otel_loopguard.cli.watch.budget import Budget, FullError, OverBudgetError
-from otel_loopguard.cli.watch.live import MalformedError
-from otel_loopguard.cli.watch.unpack import gunzip
+from otel_loopguard.cli.watch.otlp_messages import MalformedError, gunzip
 
 
 def test_a_body_is_unpacked_and_its_share_has_its_size() -> None:

@@ -6,7 +6,7 @@ from math import comb
 
 import pytest
 
-from otel_loopguard.cli.calibrate.confidence import runs_needed, upper_bound
+from otel_loopguard.cli.calibrate.proof import runs_needed, upper_bound
 
 
 @pytest.mark.parametrize("runs", [30, 100, 3_000, 1_000_000])
