@@ -467,10 +467,22 @@ class MessageList:
 
     def is_evidence_in(self, request: Request) -> bool:
         """Return True if the request begins with all entries of the last one, and may be the next one."""
-        if self.was_cut or not self.marks or self.common(request.marks) < len(self.marks):
+        place = len(self.marks)
+        if self.was_cut or not place or self.common(request.marks) < place:
             return False
-        is_equal = len(request.marks) == len(self.marks)
-        return is_equal or not (self._replied and any(map(is_drawn, self.open_calls)))
+        if not self._replied or place == len(request.marks):
+            return True
+        return not any(map(is_drawn, self.open_calls)) and self._may_repeat_reply(request, place)
+
+    def _may_repeat_reply(self, request: Request, place: int) -> bool:
+        """Return False if the first message with calls, from this entry on, has none of the last reply's calls.
+
+        Ids may differ, because some clients give calls ids of their own.
+        """
+        written = (request.message(each).calls for each in range(place, len(request.entries)))
+        first = next(filter(None, written), ())
+        known = [opened.call._replace(id=None) for opened in self.open_calls.values()]
+        return not first or any(call._replace(id=None) in known for call in first)
 
     def was_left(self, request: Request) -> bool:
         """Return True if the request continues an earlier reply than the last one, as another branch does."""

@@ -97,4 +97,14 @@ FOUND = {
             Step(37, "read", 0, "thread", "a"),
         ),
     ),
+    "an agent that was forked from one is taken for another one with numbered calls": Run(
+        778992849,
+        "gateway with faults",
+        (
+            Step(1, "ask", 2, count=1, beside=(Step(1, "ask", 3, count=1),)),
+            Step(13, "fork", 3, count=1),
+            Step(15, "ask", 4, beside=(Step(15, "ask", 3, count=1), Step(15, "ask", 2), Step(15, "ask", 3, "lost", 1))),
+            Step(16, "ask", 4),
+        ),
+    ),
 }

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from otel_loopguard.guard.guard import Guard
 from otel_loopguard.turns import message_lists
-from otel_loopguard.turns.message_lists import IDLE_SECONDS, MessageList, MessageLists, Request, latest
+from otel_loopguard.turns.message_lists import IDLE_SECONDS, Caller, MessageList, MessageLists, Request, latest
 from otel_loopguard.turns.messages import Message, Reply, WrittenCall, WrittenResult, mark_of
 from tests.strikes import handled, places, struck
 
@@ -188,6 +188,23 @@ def test_a_summary_in_place_of_the_history_begins_none() -> None:
     assert delta.lost == [71]
     one.reply(replied("3"), 0.0)
     assert not begins(one, asks("summary of all"))
+
+
+@pytest.mark.parametrize(
+    ("name", "is_next"),
+    [pytest.param("read", True, id="the call of the reply"), pytest.param("write", False, id="another call")],
+)
+def test_a_gateway_tells_lists_with_one_beginning_by_the_reply(name, is_next):
+    """Servers that number the calls of each conversation give other agents' calls the id that a reply had."""
+    lists, caller = MessageLists(dropped=lambda _: None), Caller("k")
+    known = MessageList(caller)
+    begin = asks("work")
+    known.read(Request([begin], [hash(begin)], read, TOOLS, caller=caller), 0.0)
+    known.reply(replied("call_0"), 0.0)
+    lists.keep(known, [], 0.0)
+    entries = [begin, calls("call_0", name=name), answers("call_0", "x")]
+    found = lists.find(Request(entries, [hash(one) for one in entries], read, TOOLS, caller=caller), None)
+    assert (found is known) is is_next
 
 
 def test_a_text_that_answers_a_call_is_its_result() -> None:
