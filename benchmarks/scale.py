@@ -31,7 +31,7 @@ from otel_loopguard.cli.watch.http_receiver import HttpReceiver
 from otel_loopguard.cli.watch.live import LiveJudge
 from otel_loopguard.cli.watch.report import WatchReport
 from otel_loopguard.engine.policy.policy import Policy
-from otel_loopguard.engine.words import Outcome, ToolCall
+from otel_loopguard.engine.vocabulary import Outcome, ToolCall
 from otel_loopguard.guard.guard import Guard
 from otel_loopguard.shield import Shield
 from otel_loopguard.store.settings import open_store

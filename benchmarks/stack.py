@@ -35,7 +35,7 @@ from opentelemetry.sdk.resources import Resource
 from otel_loopguard import semconv
 from otel_loopguard.engine.modes import Mode
 from otel_loopguard.engine.policy.policy import Policy
-from otel_loopguard.engine.words import Action, First, Trip
+from otel_loopguard.engine.vocabulary import Action, First, Trip
 from otel_loopguard.telemetry.meters import Meters, announced_trips
 from tests.stack.harness.collector import Collector
 from tests.stack.harness.programs import ROOT, need

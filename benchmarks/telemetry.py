@@ -28,7 +28,7 @@ from otel_loopguard.cli.watch.exports import Exports
 from otel_loopguard.cli.watch.live import LiveJudge
 from otel_loopguard.cli.watch.otlp_messages import MalformedError
 from otel_loopguard.cli.watch.report import WatchReport
-from otel_loopguard.engine.words import Outcome, Usage
+from otel_loopguard.engine.vocabulary import Outcome, Usage
 from otel_loopguard.instrumentation.call import GuardedCall
 from otel_loopguard.instrumentation.functions.decorator import FUNCTION
 from otel_loopguard.instrumentation.model_reader import ReadCall

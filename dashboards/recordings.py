@@ -12,7 +12,7 @@ from typing import Final
 from dashboards import names
 from dashboards.promql import MINUTE, equals, grown, in_range, select, share, total
 from otel_loopguard import semconv
-from otel_loopguard.engine.words import USER_STOP
+from otel_loopguard.engine.vocabulary import USER_STOP
 
 NO_USER_STOP: Final = f'{names.MODE}!="{USER_STOP}"'
 """Leaves out trips of the user's stop: the agent called a tool after it, which is no loop."""

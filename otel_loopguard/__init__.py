@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from otel_loopguard.engine.rule import Rule
     from otel_loopguard.engine.settings import Setting
     from otel_loopguard.engine.user_messages import UserMessage
-    from otel_loopguard.engine.words import Action, Decision, Hints, Kind, Outcome, Record, ToolCall, Trip
+    from otel_loopguard.engine.vocabulary import Action, Decision, Hints, Kind, Outcome, Record, ToolCall, Trip
     from otel_loopguard.errors import LoopGuardError, NotStoredError, PolicyError, ToolLoopError
     from otel_loopguard.guard.guard import Guard
     from otel_loopguard.guard.turn import Turn
@@ -64,26 +64,26 @@ __all__ = [
 ]
 
 _HOME = {
-    "Action": "engine.words",
-    "Decision": "engine.words",
+    "Action": "engine.vocabulary",
+    "Decision": "engine.vocabulary",
     "Detector": "engine.detectors.row",
     "Guard": "guard.guard",
-    "Hints": "engine.words",
+    "Hints": "engine.vocabulary",
     "History": "engine.history.history",
-    "Kind": "engine.words",
+    "Kind": "engine.vocabulary",
     "LoopGuardError": "errors",
     "Mode": "engine.modes",
     "NotStoredError": "errors",
-    "Outcome": "engine.words",
+    "Outcome": "engine.vocabulary",
     "Policy": "engine.policy.policy",
     "PolicyError": "errors",
-    "Record": "engine.words",
+    "Record": "engine.vocabulary",
     "Rule": "engine.rule",
     "Setting": "engine.settings",
-    "ToolCall": "engine.words",
+    "ToolCall": "engine.vocabulary",
     "ToolContract": "engine.policy.policy",
     "ToolLoopError": "errors",
-    "Trip": "engine.words",
+    "Trip": "engine.vocabulary",
     "Turn": "guard.turn",
     "UserMessage": "engine.user_messages",
     "attach": "instrumentation.instrumentor",

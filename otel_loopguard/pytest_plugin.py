@@ -115,7 +115,7 @@ def _loops(recording: Recording, limit: str) -> list[str]:
     Trips are taken from the metrics, which also have those of calls without a span of ours.
     """
     from otel_loopguard import semconv  # noqa: PLC0415 - only where it is needed
-    from otel_loopguard.engine.words import Action  # noqa: PLC0415 - only where it is needed
+    from otel_loopguard.engine.vocabulary import Action  # noqa: PLC0415 - only where it is needed
 
     at_least = Action[limit.upper()]
     strong: dict[str, dict[str, int]] = {}

@@ -25,7 +25,7 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ALWAYS_ON
 import otel_loopguard
 from benchmarks.workload import TOOL, TURN, Nowhere, arguments, bare_span, result
 from otel_loopguard import Guard, ToolCall, call, tool, turn
-from otel_loopguard.engine.words import Outcome
+from otel_loopguard.engine.vocabulary import Outcome
 from otel_loopguard.instrumentation.instrumentor import LoopGuardInstrumentor
 from otel_loopguard.instrumentation.runtime import Runtime, active_runtime
 

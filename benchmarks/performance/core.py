@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from benchmarks.harness import Goal, Row, Section, compared, interleaved, main, measure, times
 from benchmarks.workload import TOOL, TURN, arguments, result
 from otel_loopguard.engine.policy.policy import Policy
-from otel_loopguard.engine.words import Action, Outcome, ToolCall
+from otel_loopguard.engine.vocabulary import Action, Outcome, ToolCall
 from otel_loopguard.guard.guard import Guard
 
 if TYPE_CHECKING:

@@ -118,7 +118,9 @@ def _text(row: Row) -> str:
 
 def _environments() -> list[str]:
     """Return this interpreter, and those that `make matrix` made for the newest versions of other frameworks."""
-    elsewhere = [framework.command_name for framework in FRAMEWORKS if framework.command_name not in set(installed())]
+    elsewhere = [
+        framework.hyphenated_name for framework in FRAMEWORKS if framework.hyphenated_name not in set(installed())
+    ]
     found = [ROOT / ".envs" / f"{name}-newest" / "bin" / "python" for name in elsewhere]
     return [sys.executable, *(str(python) for python in found if python.exists())]
 

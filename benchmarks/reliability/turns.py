@@ -10,7 +10,7 @@ from opentelemetry.trace import NoOpTracerProvider
 
 import otel_loopguard as loopguard
 from benchmarks.reliability.result import Row
-from otel_loopguard.engine.words import Outcome, ToolCall
+from otel_loopguard.engine.vocabulary import Outcome, ToolCall
 from otel_loopguard.guard.guard import Guard
 from otel_loopguard.instrumentation.instrumentor import LoopGuardInstrumentor
 from otel_loopguard.instrumentation.runtime import Runtime

@@ -19,7 +19,7 @@ from otel_loopguard.engine.policy.policy import Policy, ToolContract
 from otel_loopguard.engine.policy.problems import Problem
 from otel_loopguard.engine.rule import Rule
 from otel_loopguard.engine.tools.contracts import Contracts, specificity
-from otel_loopguard.engine.words import Action, Outcome, ToolCall
+from otel_loopguard.engine.vocabulary import Action, Outcome, ToolCall
 from otel_loopguard.environment_variables import PREFIX
 from otel_loopguard.guard.guard import Guard
 

@@ -12,7 +12,7 @@ from otel_loopguard.cli.ineffective import ineffective
 from otel_loopguard.cli.output import counted
 from otel_loopguard.engine.policy import schema
 from otel_loopguard.engine.policy.check import dotted
-from otel_loopguard.engine.words import Action
+from otel_loopguard.engine.vocabulary import Action
 from otel_loopguard.errors import LoopGuardError, PolicyError
 from otel_loopguard.policy_files.files import UnreadableError, read_bytes
 from otel_loopguard.policy_files.load import LoadedPolicy, load_environment, load_file, load_preset, preset_names

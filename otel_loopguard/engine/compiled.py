@@ -14,7 +14,7 @@ from otel_loopguard.engine.modes import ROWS, Mode
 from otel_loopguard.engine.policy.prices import Prices
 from otel_loopguard.engine.tools.contracts import Contracts
 from otel_loopguard.engine.values.fingerprint import Fingerprinter
-from otel_loopguard.engine.words import Action
+from otel_loopguard.engine.vocabulary import Action
 
 if TYPE_CHECKING:
     from otel_loopguard.engine.detectors.row import Check, OncePer

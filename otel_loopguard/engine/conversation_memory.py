@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from otel_loopguard.engine.history.update import pair
 from otel_loopguard.engine.modes import Mode
 from otel_loopguard.engine.values.compare import detailed_fingerprints
-from otel_loopguard.engine.words import OVER_TURNS, Action, Kind, Trip
+from otel_loopguard.engine.vocabulary import OVER_TURNS, Action, Kind, Trip
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from otel_loopguard.engine.compiled import CompiledPolicy
     from otel_loopguard.engine.values.fingerprint import Fingerprinter
     from otel_loopguard.engine.values.results import OutcomeFacts
-    from otel_loopguard.engine.words import Record
+    from otel_loopguard.engine.vocabulary import Record
 
 MOST_OUTCOMES = 256
 """The most numbers that a conversation remembers, two or three for each call. A forgotten outcome is news again."""

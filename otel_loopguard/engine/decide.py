@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from otel_loopguard.engine.history.update import is_new_refusal
 from otel_loopguard.engine.modes import Mode
-from otel_loopguard.engine.words import Action, Trip
+from otel_loopguard.engine.vocabulary import Action, Trip
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from otel_loopguard.engine.detectors.row import OncePer
     from otel_loopguard.engine.history.history import History
     from otel_loopguard.engine.policy.policy import Policy
-    from otel_loopguard.engine.words import Record
+    from otel_loopguard.engine.vocabulary import Record
 
 _MODES = {str(mode): mode for mode in Mode}
 _MOST_GATES = 1_024

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from otel_loopguard.engine.user_messages import UserMessage
     from otel_loopguard.engine.values.results import OutcomeFacts
     from otel_loopguard.engine.verdict import Verdict
-    from otel_loopguard.engine.words import Record, Trip
+    from otel_loopguard.engine.vocabulary import Record, Trip
 
 
 class Began(NamedTuple):

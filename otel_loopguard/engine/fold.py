@@ -26,7 +26,7 @@ from otel_loopguard.engine.events import (
 from otel_loopguard.engine.history import update
 from otel_loopguard.engine.modes import DECLARED, Mode
 from otel_loopguard.engine.verdict import Verdict
-from otel_loopguard.engine.words import USER_STOP, Action, Record, Trip
+from otel_loopguard.engine.vocabulary import USER_STOP, Action, Record, Trip
 
 if TYPE_CHECKING:
     from collections.abc import Callable

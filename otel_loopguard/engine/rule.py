@@ -10,7 +10,7 @@ from otel_loopguard.engine.settings import ACTION, Setting
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from otel_loopguard.engine.words import Action
+    from otel_loopguard.engine.vocabulary import Action
 
 OF_EVERY_MODE: Mapping[str, Setting] = {
     "nudge": Setting.count("The run after which a sentence is added to the result."),

@@ -16,7 +16,7 @@ from otel_loopguard.engine.modes import Mode
 from otel_loopguard.engine.quoting import clean_name
 from otel_loopguard.engine.user_messages import UserMessage, note_texts
 from otel_loopguard.engine.values.introspect import name_text
-from otel_loopguard.engine.words import Action, Kind, Sameness
+from otel_loopguard.engine.vocabulary import Action, Kind, Sameness
 from otel_loopguard.interrupts import pass_interrupt
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from otel_loopguard.engine.detectors.row import Advice
     from otel_loopguard.engine.policy.policy import Policy
     from otel_loopguard.engine.user_messages import Notes
-    from otel_loopguard.engine.words import Record, Trip
+    from otel_loopguard.engine.vocabulary import Record, Trip
 
 _UNKNOWN_MODE = "This looks like a loop of calls to {tool}."
 _WAIT = "If you wait for it to change, do something else meanwhile: after {wait} seconds it runs again."
@@ -153,14 +153,14 @@ def no_such_tool(known: Collection[str] | None) -> str:
     return json.dumps({"error": "unknown_tool", "message": f"There is no such tool. There are: {names}."})
 
 
-def abort(trip: Trip, policy: Policy, shown_name: str | None, *, attempts: int = 0, refusals: int = 0) -> str:
+def abort(trip: Trip, policy: Policy, printable_name: str | None, *, attempts: int = 0, refusals: int = 0) -> str:
     """Write the message of the exception that ends the run. It may be logged.
 
-    ``shown_name`` is None for a tool that is not registered, because its name is model output. ``attempts`` counts this
-    call, ``refusals`` the refusals of all calls since the last news.
+    ``printable_name`` is None for a tool that is not registered, because its name is model output. ``attempts`` counts
+    this call, ``refusals`` the refusals of all calls since the last news.
     """
     unnamed = "tools that do not exist" if trip.mode == Mode.UNKNOWN_TOOL_REPEAT else "an unregistered tool"
-    called = unnamed if shown_name is None else clean_name(shown_name)
+    called = unnamed if printable_name is None else clean_name(printable_name)
     own = _own(policy, f"{trip.mode}.abort", trip._replace(tool=called))
     if own is not None:
         return own

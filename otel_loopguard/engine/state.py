@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from otel_loopguard.engine.conversation_memory import ConversationMemory, PlaceInConversation
 from otel_loopguard.engine.history.bounded import EMPTY, kept
-from otel_loopguard.engine.words import OVER_TURNS, Action, First, Record
+from otel_loopguard.engine.vocabulary import OVER_TURNS, Action, First, Record
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Hashable
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from otel_loopguard.engine.values.fingerprint import Fingerprinter
     from otel_loopguard.engine.values.pending import PendingWords
     from otel_loopguard.engine.verdict import Verdict
-    from otel_loopguard.engine.words import Trip
+    from otel_loopguard.engine.vocabulary import Trip
 
 _KEPT = ("tick", "calls", "judged", "idle", "active_at", "refusals", "refused_message", "started_by_tool", "reached")
 _MOST_OPEN_TRIPS = 32

@@ -20,7 +20,7 @@ _MOST_DONE = 256
 class UserMessage:
     """A message of the user to a running turn. ``bool(message)`` is True if the turn accepted it."""
 
-    __slots__ = ("_queue", "delivered", "forgotten", "id", "is_own", "sent_in", "stop", "stored", "text")
+    __slots__ = ("_queue", "delivered", "forgotten", "id", "is_own", "stop", "store_epoch", "stored", "text")
 
     def __init__(self, text: str, queue: UserMessages | None = None, *, stop: bool = False, number: int = 0) -> None:
         self.text = text
@@ -36,7 +36,7 @@ class UserMessage:
         """True if another turn has replaced its own, or the store has lost it: the model may have read it, or not."""
         self.is_own = False
         """True if, in a shared turn, this process alone may deliver it."""
-        self.sent_in: str | None = None
+        self.store_epoch: str | None = None
         """The epoch of the store in which it was sent there; None if no other process can have it."""
         self._queue = None if queue is None else weakref.ref(queue)
 
@@ -188,7 +188,7 @@ class UserMessages:
         released = [one for one in self._messages() if one.is_own and self._remove(one)]
         for message in released:
             message.is_own = message.stored = False
-            message.sent_in = None
+            message.store_epoch = None
             self.done.pop(message.id, None)
         return released
 
@@ -224,7 +224,7 @@ class UserMessages:
         given -= {one.id for one in self.stops}
         lost = given if has_lost else set()
         if has_lost:
-            here = {one.id for one in self._messages() if one.sent_in is not None and not _needs_no_claim(one)}
+            here = {one.id for one in self._messages() if one.store_epoch is not None and not _needs_no_claim(one)}
             here -= {number for number, *_ in waiting}
             self.done |= dict.fromkeys((here - self.done.keys()) | given, 0)
         for message in self._messages():
@@ -234,7 +234,7 @@ class UserMessages:
                 self._remove(message)
         for number, text, stop in (*waiting, *([number, text, True] for number, text in stops)):
             message = held.setdefault(number, UserMessage(text, self, stop=stop, number=number))
-            message.sent_in = message.sent_in or ""
+            message.store_epoch = message.store_epoch or ""
             message.delivered = bool(self.done.get(number))
             self.offer(message)
         return len(lost)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from otel_loopguard.engine.words import Action
+from otel_loopguard.engine.vocabulary import Action
 
 if TYPE_CHECKING:
     from otel_loopguard.engine.user_messages import Notes
-    from otel_loopguard.engine.words import First, Record, Trip
+    from otel_loopguard.engine.vocabulary import First, Record, Trip
 
 
 class Verdict(NamedTuple):

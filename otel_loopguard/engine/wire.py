@@ -9,7 +9,7 @@ from otel_loopguard.engine.history.bounded import EMPTY
 from otel_loopguard.engine.history.history import read_trip
 from otel_loopguard.engine.state import Batch, OpenCall, State
 from otel_loopguard.engine.verdict import Verdict
-from otel_loopguard.engine.words import Action, Record, Sameness
+from otel_loopguard.engine.vocabulary import Action, Record, Sameness
 
 if TYPE_CHECKING:
     from otel_loopguard.engine.user_messages import Notes

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 from otel_loopguard.engine import sentences
 from otel_loopguard.engine.user_messages import note_texts
-from otel_loopguard.engine.words import USER_STOP, Action, Decision, nothing_seen
+from otel_loopguard.engine.vocabulary import USER_STOP, Action, Decision, nothing_seen
 
 if TYPE_CHECKING:
     from otel_loopguard.engine.policy.policy import Policy
     from otel_loopguard.engine.user_messages import Notes
     from otel_loopguard.engine.verdict import Verdict
-    from otel_loopguard.engine.words import ToolCall
+    from otel_loopguard.engine.vocabulary import ToolCall
 
 
 def begun(verdict: Verdict, call: ToolCall, policy: Policy, earlier: Any = None) -> Decision:

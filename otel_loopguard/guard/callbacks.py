@@ -10,7 +10,7 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 from otel_loopguard.engine.detectors.row import Detector
-from otel_loopguard.engine.words import Action, Kind, Trip
+from otel_loopguard.engine.vocabulary import Action, Kind, Trip
 from otel_loopguard.interrupts import pass_interrupt
 from otel_loopguard.shield import Shield
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from otel_loopguard.engine.compiled import CompiledPolicy
     from otel_loopguard.engine.history.history import History
     from otel_loopguard.engine.policy.policy import Policy
-    from otel_loopguard.engine.words import Record
+    from otel_loopguard.engine.vocabulary import Record
 
 _logger = logging.getLogger("otel_loopguard")
 
 
-class HookFaults:
+class CallbackFaults:
     """Reports faults of the policy's functions: to ``report_to`` if that is set, else to the log, once each."""
 
     def __init__(self) -> None:
@@ -49,7 +49,7 @@ class HookFaults:
             _logger.warning(message)
 
 
-def ask_on_trip(faults: HookFaults, on_trip: Any, trip: Trip) -> Trip:
+def ask_on_trip(faults: CallbackFaults, on_trip: Any, trip: Trip) -> Trip:
     """Return the trip with the action that ``on_trip`` returns; unchanged if that is None or has to be awaited."""
     try:
         answer = on_trip(trip)
@@ -67,7 +67,7 @@ def ask_on_trip(faults: HookFaults, on_trip: Any, trip: Trip) -> Trip:
     return trip
 
 
-async def await_on_trip(faults: HookFaults, on_trip: Any, trip: Trip) -> Trip:
+async def await_on_trip(faults: CallbackFaults, on_trip: Any, trip: Trip) -> Trip:
     """Return the trip with the action that ``on_trip`` returns; its answer is awaited if it is awaitable."""
     try:
         answer = on_trip(trip)
@@ -77,7 +77,7 @@ async def await_on_trip(faults: HookFaults, on_trip: Any, trip: Trip) -> Trip:
         return _observe_after_fault(faults, trip, error)
 
 
-def _observe_after_fault(faults: HookFaults, trip: Trip, error: Exception) -> Trip:
+def _observe_after_fault(faults: CallbackFaults, trip: Trip, error: Exception) -> Trip:
     faults.report("on_trip", error)
     return trip._replace(action=Action.OBSERVE)
 
@@ -92,7 +92,9 @@ def _action(name: str) -> Action:
     return Action[name.upper()]
 
 
-def custom_trips(faults: HookFaults, compiled: CompiledPolicy, history: History, record: Record) -> tuple[Trip, ...]:
+def custom_trips(
+    faults: CallbackFaults, compiled: CompiledPolicy, history: History, record: Record
+) -> tuple[Trip, ...]:
     """Return the trips that the user's detectors find for a call, before it is dispatched."""
     is_untried = record.stats is None
     checks = [
@@ -102,7 +104,9 @@ def custom_trips(faults: HookFaults, compiled: CompiledPolicy, history: History,
     return tuple(_trips(faults, checks, compiled, history, record))
 
 
-def custom_nudges(faults: HookFaults, compiled: CompiledPolicy, history: History, record: Record) -> tuple[Trip, ...]:
+def custom_nudges(
+    faults: CallbackFaults, compiled: CompiledPolicy, history: History, record: Record
+) -> tuple[Trip, ...]:
     """Return the trips that the user's detectors find for the result of a call."""
     is_first_news = record.news and record.stats is None and not record.error
     rows = (one for one in compiled.custom if isinstance(one, Detector))
@@ -111,7 +115,7 @@ def custom_nudges(faults: HookFaults, compiled: CompiledPolicy, history: History
 
 
 def _trips(
-    faults: HookFaults, checks: list[tuple[Any, Any]], compiled: CompiledPolicy, history: History, record: Record
+    faults: CallbackFaults, checks: list[tuple[Any, Any]], compiled: CompiledPolicy, history: History, record: Record
 ) -> Iterator[Trip]:
     for detector, check in checks:
         try:

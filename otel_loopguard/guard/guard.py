@@ -1,7 +1,7 @@
 """The guard: makes turns, which judge tool calls under one policy.
 
 >>> from otel_loopguard.guard.guard import Guard
->>> from otel_loopguard.engine.words import Outcome, ToolCall
+>>> from otel_loopguard.engine.vocabulary import Outcome, ToolCall
 >>> guard = Guard()
 >>> with guard.turn() as turn:
 ...     for _ in range(3):
@@ -31,7 +31,7 @@ from otel_loopguard.engine.conversation_memory import PlaceInConversation
 from otel_loopguard.engine.policy.policy import Policy
 from otel_loopguard.engine.tools.declared import DeclaredTools
 from otel_loopguard.engine.values.normalise import utf8
-from otel_loopguard.guard.callbacks import HookFaults
+from otel_loopguard.guard.callbacks import CallbackFaults
 from otel_loopguard.guard.conversation_memories import ConversationMemories
 from otel_loopguard.guard.live_turns import LiveTurns
 from otel_loopguard.guard.turn import Turn, TurnHost
@@ -81,7 +81,7 @@ class Guard:
         self.declared = DeclaredTools()
         """The contracts that code declares; a running program may add some."""
         self.compiled = CompiledPolicy(_with_key(policy or Policy(), warns=True), declared=self.declared)
-        self.faults = HookFaults()
+        self.faults = CallbackFaults()
         """Reports exceptions of the policy's functions (``on_trip``, detectors); by default to the log, once each."""
         self.watch: PolicyFileWatch | None = None
         """Reads the policy file again when it changes; None if the policy is not from a file."""

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from otel_loopguard.engine.user_messages import UserMessage, UserMessages
     from otel_loopguard.engine.values.fingerprint import Fingerprinter
     from otel_loopguard.engine.values.results import OutcomeFacts
-    from otel_loopguard.engine.words import Record
+    from otel_loopguard.engine.vocabulary import Record
 
 
 class Outermost(Protocol):

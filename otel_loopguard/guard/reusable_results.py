@@ -10,7 +10,7 @@ from otel_loopguard.engine.values.canonical import result_bytes
 from otel_loopguard.engine.values.introspect import is_iterator
 
 if TYPE_CHECKING:
-    from otel_loopguard.engine.words import Outcome
+    from otel_loopguard.engine.vocabulary import Outcome
 
 _MOST_BYTES = 262_144
 

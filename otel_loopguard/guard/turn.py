@@ -26,7 +26,7 @@ from otel_loopguard.engine.values.introspect import name_text
 from otel_loopguard.engine.values.normalise import utf8
 from otel_loopguard.engine.values.results import outcome_facts
 from otel_loopguard.engine.verdict import Verdict
-from otel_loopguard.engine.words import Action, First, nothing_seen
+from otel_loopguard.engine.vocabulary import Action, First, nothing_seen
 from otel_loopguard.guard import callbacks
 from otel_loopguard.guard.nesting import ParentCall, TurnTree
 from otel_loopguard.guard.reusable_results import ReusableResults
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from otel_loopguard.engine.policy.policy import Policy
     from otel_loopguard.engine.user_messages import UserMessage
     from otel_loopguard.engine.values.results import OutcomeFacts
-    from otel_loopguard.engine.words import Decision, Outcome, Record, ToolCall, Trip
+    from otel_loopguard.engine.vocabulary import Decision, Outcome, Record, ToolCall, Trip
     from otel_loopguard.shield import Shield
     from otel_loopguard.store.cell import Cell
 
@@ -60,7 +60,7 @@ class TurnHost:
     """What a turn needs of its guard."""
 
     clock: Callable[[], float]
-    faults: callbacks.HookFaults
+    faults: callbacks.CallbackFaults
     forget: Callable[[str], None]
     """Called with the id of a turn that is over."""
     made: Callable[[ref[Turn]], None]
@@ -449,7 +449,7 @@ class Turn:
     # --- events of this process --------------------------------------------------------------------------------------
 
     def _op(self) -> int:
-        return next(_numbers) if self.cell is None else self.cell.new_op()
+        return next(_numbers) if self.cell is None else self.cell.new_event_id()
 
     def _began(self, call: ToolCall, op: int = 0) -> Began:
         compiled, known = self.compiled, call.known_tools
@@ -497,7 +497,7 @@ class Turn:
     def _ran_event(self, call: ToolCall, outcome: Outcome, ran: float, ago: float) -> Ran:
         op = self._op()
         if self.cell is not None and call.call_id is not None:
-            op = self.cell.op_of(call.call_id)
+            op = self.cell.event_id_of(call.call_id)
         event = self._began(call, op)
         facts = None
         if not outcome.cancelled:

@@ -11,7 +11,7 @@ from otel_loopguard.errors import ToolLoopError
 from otel_loopguard.semconv import UNKNOWN_TOOL
 
 if TYPE_CHECKING:
-    from otel_loopguard.engine.words import Trip
+    from otel_loopguard.engine.vocabulary import Trip
     from otel_loopguard.turns.scope import Scope
 
 _MOST_MEMBERS = 10_000
@@ -28,7 +28,7 @@ class LoopAbort(BaseException):
 
 def abort_error(
     trip: Trip | None,
-    shown_name: str,
+    printable_name: str,
     scope: Scope,
     kind: type[ToolLoopError] | None = None,
     *,
@@ -49,7 +49,7 @@ def abort_error(
         sentences.abort(
             trip,
             scope.turn.policy,
-            None if shown_name == UNKNOWN_TOOL else shown_name,
+            None if printable_name == UNKNOWN_TOOL else printable_name,
             attempts=attempts,
             refusals=0 if has_run else max(0, scope.turn.refusals - 1),  # this one is raised
         ),

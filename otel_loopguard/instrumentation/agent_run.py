@@ -69,7 +69,7 @@ class AgentRun:
                     self._span.restore()  # as above
             run_state = self._open_run.scope.run_state
             resumable = self._unfinished or (run_state is not None and run_state.resumable)
-            self._unfinished = resumable or (error is not None and self._info.survives)
+            self._unfinished = resumable or (error is not None and self._info.can_continue)
             self._error = error if isinstance(error, Exception) else None
             with self._runtime.shield("run.close"):
                 if garbage_collector.runs_here():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from otel_loopguard.engine.words import Hints
+from otel_loopguard.engine.vocabulary import Hints
 
 
 def hints_of(annotations: Any) -> Hints | None:

@@ -8,10 +8,10 @@ from __future__ import annotations
 from time import perf_counter, time_ns
 from typing import TYPE_CHECKING, Any, Final
 
-from otel_loopguard.engine.words import Action, Decision, Outcome
+from otel_loopguard.engine.vocabulary import Action, Decision, Outcome
 from otel_loopguard.errors import ToolLoopError
 from otel_loopguard.instrumentation.aborts import abort_error, gets_answer
-from otel_loopguard.instrumentation.shielded_adapter import ShieldedAdapter, closed_to_text
+from otel_loopguard.instrumentation.shielded_adapter import ShieldedAdapter, without_text
 from otel_loopguard.telemetry.call_span import CallSpan
 from otel_loopguard.turns.gc_safety import garbage_collector
 from otel_loopguard.turns.scope import bind, current_scope, unbind
@@ -260,7 +260,7 @@ class GuardedCall:
 
         The model may have read the items already.
         """
-        self._adapter = closed_to_text(self._adapter)
+        self._adapter = without_text(self._adapter)
         return value()
 
     def __exit__(

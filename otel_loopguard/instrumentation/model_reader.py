@@ -15,12 +15,12 @@ from opentelemetry import context as otel_context
 from opentelemetry import trace
 from opentelemetry.trace import NonRecordingSpan
 
-from otel_loopguard.engine.words import Action, Outcome, ToolCall, Usage
+from otel_loopguard.engine.vocabulary import Action, Outcome, ToolCall, Usage
 from otel_loopguard.instrumentation import replica_calls
 from otel_loopguard.instrumentation.aborts import abort_error
 from otel_loopguard.instrumentation.reported_calls import SeenCall, SeenCalls
 from otel_loopguard.store import background
-from otel_loopguard.telemetry.call_span import CallSpan, NativeSpan, shown_name
+from otel_loopguard.telemetry.call_span import CallSpan, NativeSpan, printable_name
 from otel_loopguard.turns.message_lists import MessageList, MessageLists, Request, is_drawn, latest
 from otel_loopguard.turns.scope import Scope, current_scope
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from opentelemetry.trace import Span
 
-    from otel_loopguard.engine.words import Decision
+    from otel_loopguard.engine.vocabulary import Decision
     from otel_loopguard.errors import ToolLoopError
     from otel_loopguard.guard.guard import Guard
     from otel_loopguard.guard.turn import Turn
@@ -204,13 +204,13 @@ class ModelReader:
         if one.turn is not turn:
             self.leave_turn(one)
             one.turn = turn
-            self.usage.rename(one.account, turn.id)
-            one.account = turn.id
+            self.usage.rename(one.usage_key, turn.id)
+            one.usage_key = turn.id
 
     def end_turn(self, one: MessageList) -> None:
         """End the turn of a message list. That of an agent's run goes on without the list."""
         if one.turn is not None and one.owns_turn:
-            self.usage.close(one.account)
+            self.usage.close(one.usage_key)
             self.runs.close_turn(one.turn)
         one.turn, one.owns_turn = None, False
 
@@ -380,7 +380,7 @@ class Exchange:
 
     def _book(self, one: MessageList, new: NewResult, *, is_loop: bool) -> None:
         one.verdicts[new.opened.name] = is_loop
-        self._reader.usage.judged(one.account, new.opened.name, is_loop=is_loop)
+        self._reader.usage.judged(one.usage_key, new.opened.name, is_loop=is_loop)
 
     def _count(self, unseen: _Unseen, decision: Decision, started: float) -> None:
         """Write the span of a call, and note what its decision asks for: a sentence, or the end of the run."""
@@ -411,7 +411,7 @@ class Exchange:
             context = trace.set_span_in_context(NonRecordingSpan(one.trace), context)
         token = otel_context.attach(context)
         try:
-            span.usage = self._reader.usage.written_first(one.account, new.opened.name)
+            span.usage = self._reader.usage.written_first(one.usage_key, new.opened.name)
             span.start(read_call, time_ns() - int((ran + ago) * 1e9))
             read_call.decide(span.otel_span)  # if there is no span processor
             span.is_nudged = bool(decision.message) and decision.action is not Action.ABORT
@@ -442,7 +442,7 @@ class Exchange:
         if ended is None and self._abort is not None:
             trip = self._abort.trip
             if trip is not None and one.turn is not None:
-                name = shown_name(ToolCall(trip.tool, known_tools=self._request.tools or None))
+                name = printable_name(ToolCall(trip.tool, known_tools=self._request.tools or None))
                 ended = abort_error(trip, name, Scope(one.turn), error(), has_run=True)  # type: ignore[assignment]  # with a class it is of that class
                 one.error = ended
         if ended is not None:
@@ -542,12 +542,12 @@ class Exchange:
             call_ids = [*one.open_calls] if reply.calls and not is_late else [name for name, _ in calls]
         self._reader.lists.keep(one, names, now)
         latest.set(one)
-        self._reader.usage.response(one.account, call_ids, usage, otel_context.get_current())
+        self._reader.usage.response(one.usage_key, call_ids, usage, otel_context.get_current())
         if self._sent.dialect.is_kept and self._is_shared:
             self._notes = replica_calls.notes_of(self._reader.guard, one, self._request.caller, reply.calls)
         if is_late:  # the next request has come before a gateway reports this reply
             for name in one.verdicts.keys() & set(call_ids):
-                self._reader.usage.judged(one.account, name, is_loop=one.verdicts[name])
+                self._reader.usage.judged(one.usage_key, name, is_loop=one.verdicts[name])
 
 
 def _ending(decision: Decision, *, is_nudged: bool) -> str:

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from otel_loopguard.engine.words import KnownArguments, ToolCall
+from otel_loopguard.engine.vocabulary import KnownArguments, ToolCall
 from otel_loopguard.interrupts import pass_interrupt
 from otel_loopguard.store import background
-from otel_loopguard.store.store import ANYTHING, VERSION_SIZE, Newer
+from otel_loopguard.store.store import READ_ONLY, VERSION_SIZE, Newer
 from otel_loopguard.turns.messages import WrittenCall
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ async def recall(guard: Guard, request: Request, one: MessageList, delta: Delta,
         for result in request.message(place).results:
             if result.id is None or result.id in known:
                 continue
-            reply = await background.on_loop(store.swap(_key(guard, request.caller, result.id), ANYTHING, b"", b""))
+            reply = await background.on_loop(store.swap(_key(guard, request.caller, result.id), READ_ONLY, b"", b""))
             noted = _read(reply.state) if isinstance(reply, Newer) else None
             if noted is None:
                 continue

@@ -16,7 +16,7 @@ import orjson
 from otel_loopguard.engine.values.normalise import utf8
 from otel_loopguard.interrupts import pass_interrupt
 from otel_loopguard.store import background
-from otel_loopguard.store.store import ANYTHING, VERSION_SIZE, Swapped
+from otel_loopguard.store.store import READ_ONLY, VERSION_SIZE, Swapped
 from otel_loopguard.turns.message_lists import is_drawn
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ class SeenCalls:
     async def _swapped(self, store: Store, key: str, mine: Mapping[int, SeenCall]) -> dict[int, SeenCall]:
         """Write calls to the cell of this key. Return those of them that others had written before."""
         cell = self._cells.get(key, _Cell())
-        seen = cell.version or (b"" if self._ahead else ANYTHING)
+        seen = cell.version or (b"" if self._ahead else READ_ONLY)
         others: dict[int, SeenCall] = {}
         for _ in range(_MOST_TRIES):
             calls = cell.calls()

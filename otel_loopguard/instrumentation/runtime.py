@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from otel_loopguard.engine.policy.problems import listed
 from otel_loopguard.engine.tools.declared import DeclaredTools
-from otel_loopguard.engine.words import Action, hash_text
+from otel_loopguard.engine.vocabulary import Action, hash_text
 from otel_loopguard.environment_variables import PREFIX
 from otel_loopguard.guard.guard import Guard
 from otel_loopguard.instrumentation.model_reader import ModelReader
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from opentelemetry.trace import TracerProvider
 
     from otel_loopguard.engine.policy.policy import Policy, ToolContract
-    from otel_loopguard.engine.words import Usage
+    from otel_loopguard.engine.vocabulary import Usage
     from otel_loopguard.guard.turn import Turn
     from otel_loopguard.telemetry.idle_watcher import WaitingWatcher
     from otel_loopguard.turns.gc_safety import DeferredEnd

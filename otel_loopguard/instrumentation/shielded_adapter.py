@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from otel_loopguard.engine.words import Outcome
+from otel_loopguard.engine.vocabulary import Outcome
 from otel_loopguard.instrumentation.targets import no_place
 
 if TYPE_CHECKING:
@@ -51,6 +51,6 @@ class ShieldedAdapter:
         return None
 
 
-def closed_to_text(adapter: ToolAdapter) -> ToolAdapter:
+def without_text(adapter: ToolAdapter) -> ToolAdapter:
     """Return an adapter that adds no text to results, for a result that the model may have read already."""
     return replace(adapter, annotate=no_place)

@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from otel_loopguard.engine.words import Outcome
+from otel_loopguard.engine.vocabulary import Outcome
 from otel_loopguard.telemetry.call_span import NativeSpan
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from otel_loopguard.engine.words import ToolCall
+    from otel_loopguard.engine.vocabulary import ToolCall
     from otel_loopguard.errors import ToolLoopError
     from otel_loopguard.turns.runs import RunInfo
 
@@ -215,7 +215,7 @@ class Framework:
     limits: tuple[FrameworkLimit, ...] = ()
 
     @property
-    def command_name(self) -> str:
+    def hyphenated_name(self) -> str:
         """The name with hyphens, as the environments of its tests have it."""
         return self.name.replace("_", "-")
 

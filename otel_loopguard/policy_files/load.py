@@ -22,7 +22,7 @@ from otel_loopguard.engine.policy.policy import Policy
 from otel_loopguard.engine.policy.problems import HIDDEN, Problem, nearest, suggestion_or_all
 from otel_loopguard.engine.policy.toml_lines import line_of, lines_of
 from otel_loopguard.engine.settings import COUNT
-from otel_loopguard.engine.words import Action
+from otel_loopguard.engine.vocabulary import Action
 from otel_loopguard.environment_variables import PREFIX
 from otel_loopguard.errors import PolicyError
 from otel_loopguard.interrupts import pass_interrupt

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from otel_loopguard.engine.words import Action
+from otel_loopguard.engine.vocabulary import Action
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

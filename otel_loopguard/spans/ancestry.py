@@ -54,7 +54,7 @@ class InTrace(Protocol):
         """The service that made it."""
 
 
-class Around(NamedTuple):
+class SpanAround(NamedTuple):
     """The facts of a span that matter to the calls inside it. Of a span without such facts only the parent is kept."""
 
     parent: str
@@ -65,7 +65,7 @@ class Around(NamedTuple):
     """The name of the tool; None if this is no tool call."""
 
 
-_NONE: dict[str, str | Around] = {}
+_NONE: dict[str, str | SpanAround] = {}
 
 
 class Ancestry:
@@ -76,7 +76,7 @@ class Ancestry:
         self._by_conversation = turns_by == "conversation"
         self._by_agent = turns_by != "trace"
         self._most = most
-        self._traces: OrderedDict[str, dict[str, str | Around]] = OrderedDict()
+        self._traces: OrderedDict[str, dict[str, str | SpanAround]] = OrderedDict()
         self._held = 0
         self.seen = 0
         """The number of spans that were added."""
@@ -85,8 +85,8 @@ class Ancestry:
     def __len__(self) -> int:
         return self._held
 
-    def add(self, trace: str, span: str, around: str | Around) -> None:
-        """Add a span: ``around`` is the id of its parent, or an ``Around`` if it matters to the calls inside it."""
+    def add(self, trace: str, span: str, around: str | SpanAround) -> None:
+        """Add a span: ``around`` is the id of its parent, or an ``SpanAround`` if it matters to the calls inside it."""
         self.seen += 1
         spans = self._traces.get(trace)
         if spans is None:
@@ -125,7 +125,7 @@ class Ancestry:
     def is_inner(self, span: InTrace, tool: str) -> bool:
         """Return True if the parent of a call's span is a span of the same tool: both are of one call."""
         found = self._traces.get(span.trace, _NONE).get(span.parent)
-        return type(found) is Around and same_tool(tool, found.tool)
+        return type(found) is SpanAround and same_tool(tool, found.tool)
 
     def turn_of(self, span: InTrace) -> TurnName:
         """Return the turn of a span, as far as the spans around it have arrived."""
@@ -140,7 +140,7 @@ class Ancestry:
         """Return the ids of the spans around this one, the nearest first. The last one is empty, or has not arrived."""
         spans, found = self._traces.get(span.trace, _NONE), [span.parent]
         while len(found) < _DEEPEST and (around := spans.get(found[-1])) is not None:
-            found.append(around.parent if isinstance(around, Around) else around)
+            found.append(around.parent if isinstance(around, SpanAround) else around)
         return found
 
     def agent_of(self, span: InTrace) -> tuple[str | None, str | None]:
@@ -160,7 +160,7 @@ class Ancestry:
             found = spans.get(parent)
             if found is None:
                 break
-            if not isinstance(found, Around):
+            if not isinstance(found, SpanAround):
                 parent = found
                 continue
             conversation = conversation or found.conversation

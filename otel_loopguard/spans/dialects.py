@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import orjson
 
 from otel_loopguard import semconv
-from otel_loopguard.engine.words import Outcome, ToolCall
+from otel_loopguard.engine.vocabulary import Outcome, ToolCall
 from otel_loopguard.interrupts import pass_interrupt
 
 if TYPE_CHECKING:
@@ -336,8 +336,8 @@ def read(span: SpanView) -> SpanCall | None:
     call_id = _call_id(rows, span.attributes) or (None if message is None else message["tool_call_id"])
     outcome = _outcome(span, result, message)
     known = arguments is not None
-    call = ToolCall(tool, arguments if known else unequal_text(), call_id)
-    return SpanCall(call, outcome or Outcome(unequal_text()), known, outcome is not None)
+    call = ToolCall(tool, arguments if known else unique_text(), call_id)
+    return SpanCall(call, outcome or Outcome(unique_text()), known, outcome is not None)
 
 
 def _arguments(rows: tuple[SpanDialect, ...], span: SpanView) -> Any:
@@ -434,6 +434,6 @@ def _tool_message(value: Any, depth: int = 0) -> Any:
     return next((one for one in found if one is not None), None)
 
 
-def unequal_text() -> str:
+def unique_text() -> str:
     """Return a text that equals no other. It has no digits, which are masked when results are compared."""
     return f"unknown {str(next(_numbers)).translate(_NO_DIGITS)}"

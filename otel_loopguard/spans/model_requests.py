@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from otel_loopguard import semconv
-from otel_loopguard.engine.words import Usage
+from otel_loopguard.engine.vocabulary import Usage
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from otel_loopguard import semconv
 from otel_loopguard.engine.events import Began
 from otel_loopguard.engine.values.results import Findings, OutcomeFacts, outcome_facts
-from otel_loopguard.engine.words import USER_STOP, Kind, Sameness, ToolCall
+from otel_loopguard.engine.vocabulary import USER_STOP, Kind, Sameness, ToolCall
 from otel_loopguard.spans import dialects
-from otel_loopguard.spans.ancestry import Around
+from otel_loopguard.spans.ancestry import SpanAround
 from otel_loopguard.spans.dialects import SpanView
 from otel_loopguard.spans.model_requests import usage_of_request, usage_on_call
 from otel_loopguard.spans.service_name import NO_SERVICE, Service
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from otel_loopguard.engine.tools.contracts import ResolvedCall
     from otel_loopguard.engine.values.fingerprint import Fingerprinter
     from otel_loopguard.engine.values.pending import PendingWords
-    from otel_loopguard.engine.words import Usage
+    from otel_loopguard.engine.vocabulary import Usage
     from otel_loopguard.spans.ancestry import Ancestry
     from otel_loopguard.spans.dialects import SpanCall
 
@@ -259,7 +259,7 @@ def add_around(  # noqa: PLR0917 - the facts of a span; it is called once a span
     span, parent = ids
     agent = dialects.agent_name(attributes)
     is_plain = conversation is None and agent is None and tool is None
-    ancestry.add(trace, span, parent if is_plain else Around(parent, conversation, agent, tool))
+    ancestry.add(trace, span, parent if is_plain else SpanAround(parent, conversation, agent, tool))
 
 
 def _attributes(item: Mapping[str, Any]) -> dict[str, Any]:

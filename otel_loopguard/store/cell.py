@@ -25,11 +25,11 @@ from otel_loopguard.engine.user_messages import UserMessage
 from otel_loopguard.engine.values.introspect import name_text
 from otel_loopguard.engine.values.normalise import utf8
 from otel_loopguard.engine.verdict import Verdict
-from otel_loopguard.engine.words import Action
+from otel_loopguard.engine.vocabulary import Action
 from otel_loopguard.errors import NotStoredError
 from otel_loopguard.store import background
 from otel_loopguard.store.cell_messages import CellMessages, is_forgotten, keep_own
-from otel_loopguard.store.store import ANYTHING, Newer, Swapped
+from otel_loopguard.store.store import READ_ONLY, Newer, Swapped
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Sequence
@@ -59,7 +59,7 @@ _OF_CALLS = frozenset({Began, Ended, Ran, Answered})
 _NOT_JUDGED = Verdict()
 
 
-class Late(NamedTuple):
+class UnwrittenEvent(NamedTuple):
     """An event that this process has folded, and that the store does not have yet."""
 
     event: Any
@@ -72,7 +72,7 @@ class _Write(NamedTuple):
 
     token: bytes
     state: bytes
-    late: tuple[Late, ...]
+    late: tuple[UnwrittenEvent, ...]
     """The late events that the state has."""
 
 
@@ -118,7 +118,7 @@ class Cell:
         self._turn_id = turn_id
         self._number = self._of(utf8(turn_id))
         """The fingerprint of the turn's id, by which its state is known."""
-        self.process = self.new_op()
+        self.process = self.new_event_id()
         """Identifies this process among those that work on the turn."""
         self.is_alone = False
         """True if another turn has replaced this one in the cell: it goes on as a turn of this process alone."""
@@ -148,8 +148,8 @@ class Cell:
         self._waiting: deque[_Pending] = deque()
         self._batch: list[_Pending] = []
         """The events that are being written."""
-        self._late: list[Late] = []
-        self._unanswered: dict[bytes, tuple[Late, ...]] = {}
+        self._late: list[UnwrittenEvent] = []
+        self._unanswered: dict[bytes, tuple[UnwrittenEvent, ...]] = {}
         """The events of each write that was not answered, by the token of the write."""
         self.messages = CellMessages()
         self._writing: asyncio.Task[None] | None = None
@@ -204,9 +204,9 @@ class Cell:
     def _hand_back(self, turn: CellTurn, future: Future[Verdict | None]) -> None:
         """Let any process deliver the messages of a verdict that comes too late for its call."""
         if not (future.cancel() or future.cancelled()):
-            self._say_again_of(turn, future.result())
+            self._store_notes_again(turn, future.result())
 
-    def _say_again_of(self, turn: CellTurn, verdict: Verdict | None) -> None:
+    def _store_notes_again(self, turn: CellTurn, verdict: Verdict | None) -> None:
         if verdict is not None and verdict.notes and not verdict.repeated:
             self.say_again(turn, verdict.notes)
 
@@ -251,7 +251,7 @@ class Cell:
 
         A stop is waited for in any case. Raise a ``NotStoredError`` if it could not be stored.
         """
-        message = UserMessage(text, turn.message_queue(), stop=stop, number=self.new_op())
+        message = UserMessage(text, turn.message_queue(), stop=stop, number=self.new_event_id())
         self.messages.keep(message)
         future = self._put(turn, Said(message.id, message))
         if stop or asyncio._get_running_loop() is None:  # noqa: SLF001 - documented, and without an exception
@@ -266,7 +266,9 @@ class Cell:
     def say_again(self, turn: CellTurn, notes: Notes) -> None:
         """Store notes that did not fit into their result, so that any process may deliver them."""
         queue = turn.message_queue()
-        again = [UserMessage(note, queue, number=self.new_op()) if isinstance(note, str) else note for note in notes]
+        again = [
+            UserMessage(note, queue, number=self.new_event_id()) if isinstance(note, str) else note for note in notes
+        ]
         with turn.lock:
             queue.put_back(tuple(again))
         self._put_said(turn, again)
@@ -281,12 +283,12 @@ class Cell:
             for seconds in WATCH_PAUSES:
                 if not await background.pause(seconds):
                     break
-                await self.look_after(turn)
+                await self.check_messages(turn)
                 if self.is_alone or turn.message_queue().closed or self.messages.all_delivered:
                     break
         self._watching = None
 
-    async def look_after(self, turn: CellTurn) -> None:
+    async def check_messages(self, turn: CellTurn) -> None:
         """Load the cell, write what waits, note what became of the messages, and store each stop again that is lost."""
         if not await self._look(turn):
             return
@@ -362,7 +364,7 @@ class Cell:
             if done.set_running_or_notify_cancel():
                 done.set_result(verdict)
             else:  # nobody waits for it any more
-                self._say_again_of(turn, verdict)
+                self._store_notes_again(turn, verdict)
 
     @staticmethod
     def _leave_to_turn(turn: CellTurn, events: list[Any]) -> list[Verdict | None]:
@@ -377,7 +379,7 @@ class Cell:
         if self._writing is not None:
             return self._has_read
         seen = self._seen
-        reply = await self._store.swap(self._key, ANYTHING, b"", b"")
+        reply = await self._store.swap(self._key, READ_ONLY, b"", b"")
         if not isinstance(reply, Newer):
             return False
         if self._writing is None and self._seen == seen:
@@ -386,7 +388,7 @@ class Cell:
         return True
 
     async def _load(self, turn: CellTurn) -> bool:
-        reply = await self._store.swap(self._key, ANYTHING, b"", b"")
+        reply = await self._store.swap(self._key, READ_ONLY, b"", b"")
         if not isinstance(reply, Newer):
             self._is_away = True
             return False
@@ -490,7 +492,7 @@ class Cell:
     def _know(self, data: bytes, state: State) -> None:
         self._known, self._known_moves = data, (state.history.changes, state.history.writes)
 
-    def _note_written(self, late: tuple[Late, ...], events: Sequence[Any] = ()) -> None:
+    def _note_written(self, late: tuple[UnwrittenEvent, ...], events: Sequence[Any] = ()) -> None:
         """Note that the store has these events, and keep the late ones no longer."""
         gone = set(map(id, late))
         self._late = [one for one in self._late if id(one) not in gone]
@@ -597,7 +599,7 @@ class Cell:
         elif state.turn != self._number:
             fold(state, TurnBegan(0, self._number, self._turn_id), self.now())
 
-    def _fold_late(self, turn: CellTurn, state: State, late: Late) -> None:
+    def _fold_late(self, turn: CellTurn, state: State, late: UnwrittenEvent) -> None:
         """Fold a late event. Its call is over, so its verdict must not take messages of the user."""
         queue = state.messages
         if type(late.event) is not Said:
@@ -641,7 +643,7 @@ class Cell:
         """Keep a folded event, with its decision, until it is written."""
         if type(event) in (Began, Answered) and not verdict.asks and verdict.record is not None:
             event = event._replace(ran=verdict.runs)
-        self._late.append(Late(event, own))
+        self._late.append(UnwrittenEvent(event, own))
         if len(self._late) > _MOST_LATE:
             calls = (place for place, one in enumerate(self._late) if type(one.event) is not Said)
             del self._late[next(calls, 0)]
@@ -664,7 +666,7 @@ class Cell:
 
     def after_fork(self, turn: CellTurn) -> None:
         """Go on in a forked child as another process of the turn. Unwritten events stay with the parent."""
-        self.process = self.new_op()
+        self.process = self.new_event_id()
         self._waiting, self._writing, self._watching, self._retries = deque(), None, None, 0
         self._batch = []
         self._late, self._unanswered, self.messages.said = [], {}, {}
@@ -674,11 +676,11 @@ class Cell:
     # --- identities --------------------------------------------------------------------------------------------------
 
     @staticmethod
-    def new_op() -> int:
+    def new_event_id() -> int:
         """Draw the id of an event. No other event has it, in any process."""
         return int.from_bytes(os.urandom(8), "big") >> 1
 
-    def op_of(self, call_id: Any) -> int:
+    def event_id_of(self, call_id: Any) -> int:
         """Return the id of the event of a call that has run: equal in all processes, so that it counts once."""
         return self._of(b"%d %s" % (self._number, utf8(name_text(call_id))))
 

@@ -69,7 +69,9 @@ class CellMessages:
                 message.delivered = bool(taker)
             if waits or message.stop or message.delivered or message.forgotten:
                 continue
-            if taker == 0 or (message.sent_in is not None and (message.stored or message.sent_in != self._epoch)):
+            if taker == 0 or (
+                message.store_epoch is not None and (message.stored or message.store_epoch != self._epoch)
+            ):
                 message.forgotten = True
                 logger.warning(_LOST)
 
@@ -77,13 +79,13 @@ class CellMessages:
         """Note that the store may have the messages among these events: their write was not answered."""
         for event in events:
             if type(event) is Said and not event.message.is_own:
-                event.message.sent_in = event.message.sent_in or self._epoch
+                event.message.store_epoch = event.message.store_epoch or self._epoch
 
     def note_stored(self, events: Iterable[Any]) -> None:
         """Note that the store has the messages among these events."""
         for event in events:
             if type(event) is Said:
-                event.message.stored, event.message.sent_in = not event.message.forgotten, self._epoch
+                event.message.stored, event.message.store_epoch = not event.message.forgotten, self._epoch
 
     def to_list(self, queue: UserMessages | None) -> list[Any]:
         """Return the messages of a queue and their epoch as plain values, for the cell. No queue is an empty one."""
@@ -120,7 +122,7 @@ def keep_own(queue: UserMessages, events: Iterable[Any], *, stops: bool = False)
     A message to stop is kept with ``stops`` only: else it waits for the store, because every process has to read it.
     """
     for event in events:
-        if type(event) is not Said or event.message.sent_in is not None or event.message.forgotten:
+        if type(event) is not Said or event.message.store_epoch is not None or event.message.forgotten:
             continue
         if stops or not event.message.stop:
             queue.keep(event.message)

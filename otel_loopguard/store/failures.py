@@ -15,11 +15,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 FULL, REPLICA = "full", "replica"
-OF_WRITES = frozenset({FULL, REPLICA})
+WRITE_FAILURES = frozenset({FULL, REPLICA})
 """Kinds of failures of a server that takes no writes, but answers reads."""
 CONNECTION, BREAKER_OPEN, QUEUE_FULL = "connection", "breaker_open", "queue_full"
 
-EXPECTED = (exceptions.RedisError, exceptions.RedisClusterException, OSError, asyncio.TimeoutError, asyncio.QueueFull)
+STORE_ERRORS = (
+    exceptions.RedisError,
+    exceptions.RedisClusterException,
+    OSError,
+    asyncio.TimeoutError,
+    asyncio.QueueFull,
+)
 """Exceptions of a request to the server that are no fault of this package."""
 
 _REFUSED = (

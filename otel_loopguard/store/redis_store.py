@@ -20,7 +20,7 @@ from otel_loopguard.errors import StoreError
 from otel_loopguard.interrupts import pass_interrupt
 from otel_loopguard.shield import Shield
 from otel_loopguard.store import background
-from otel_loopguard.store.failures import BREAKER_OPEN, EXPECTED, OF_WRITES, QUEUE_FULL, failure_of
+from otel_loopguard.store.failures import BREAKER_OPEN, QUEUE_FULL, STORE_ERRORS, WRITE_FAILURES, failure_of
 from otel_loopguard.store.servers import Servers
 from otel_loopguard.store.store import VERSION_SIZE, Newer, Swapped
 
@@ -79,7 +79,7 @@ class RedisStore:
             arguments = (1, name, seen, cell, int(self.expiry * 1000))
             try:
                 reply = await servers.answer(lambda: _run(servers.client, arguments))
-            except EXPECTED as error:
+            except STORE_ERRORS as error:
                 pass_interrupt(error)
                 self._failed(breaker, error)
                 return None
@@ -105,7 +105,7 @@ class RedisStore:
         servers = self._servers()
         try:
             return [await servers.answer(partial(servers.run, name_of(key), *command)) for command in commands]
-        except EXPECTED as error:
+        except STORE_ERRORS as error:
             pass_interrupt(error)
             raise StoreError(failure_of(error, self.url.timeout).reason) from error
 
@@ -120,7 +120,7 @@ class RedisStore:
     # --- success and failure ------------------------------------------------------------------------------------------
 
     def _succeeded(self, breaker: Breaker, *, wrote: bool) -> None:
-        if breaker.kind in OF_WRITES and not wrote:
+        if breaker.kind in WRITE_FAILURES and not wrote:
             return
         seconds = breaker.succeeded()
         if seconds is not None:

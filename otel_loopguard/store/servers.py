@@ -17,7 +17,7 @@ from redis.exceptions import RedisClusterException
 
 from otel_loopguard.interrupts import pass_interrupt
 from otel_loopguard.store.breaker import Breaker
-from otel_loopguard.store.failures import CONNECTION, EXPECTED, REPLICA, failure_of
+from otel_loopguard.store.failures import CONNECTION, REPLICA, STORE_ERRORS, failure_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -69,7 +69,7 @@ class Servers:
         return None
 
     async def answer(self, ask: Ask[T]) -> T:
-        """Return the answer of a server, within twice the time-out of the URL; else raise one of ``EXPECTED``.
+        """Return the answer of a server, within twice the time-out of the URL; else raise one of ``STORE_ERRORS``.
 
         Ask again once if the connection was broken. Not after a time-out: the server may be doing what it was asked.
         """
@@ -80,7 +80,7 @@ class Servers:
                 try:
                     found = await self._try(ask, until)
                     break
-                except EXPECTED as error:
+                except STORE_ERRORS as error:
                     pass_interrupt(error)
                     kind = failure_of(error, self._url.timeout).kind
                     if kind == REPLICA:  # another server has taken over, and a new connection may find it

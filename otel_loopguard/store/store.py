@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple, Protocol
 
-ANYTHING = b"?"
+READ_ONLY = b"?"
 """As ``seen`` of ``swap``, it reads a cell: no cell has this version, so ``Newer`` is returned, with the cell."""
 VERSION_SIZE = 8
 """Bytes of a version. The writer of a cell draws it, and so recognises its own write if the answer was lost."""

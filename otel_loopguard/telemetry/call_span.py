@@ -17,7 +17,7 @@ from opentelemetry.trace import INVALID_SPAN, Status, StatusCode
 
 from otel_loopguard import semconv
 from otel_loopguard.engine.quoting import is_plain_name
-from otel_loopguard.engine.words import Action, Decision, ToolCall, hash_text
+from otel_loopguard.engine.vocabulary import Action, Decision, ToolCall, hash_text
 from otel_loopguard.interrupts import pass_interrupt
 from otel_loopguard.telemetry.loop_event import tripped_attributes
 from otel_loopguard.telemetry.meters import shown_model
@@ -26,8 +26,8 @@ from otel_loopguard.turns.scope import CALL
 if TYPE_CHECKING:
     from opentelemetry.trace import Span
 
-    from otel_loopguard.engine.words import Outcome, Record, Trip, Usage
-    from otel_loopguard.telemetry.providers import Outlets, Providers
+    from otel_loopguard.engine.vocabulary import Outcome, Record, Trip, Usage
+    from otel_loopguard.telemetry.providers import Instruments, Providers
     from otel_loopguard.turns.scope import Scope
 
 _SUPPRESSED = _SUPPRESS_INSTRUMENTATION_KEY
@@ -43,7 +43,7 @@ _IDENTITY = (
 )
 
 
-def shown_name(call: ToolCall) -> str:
+def printable_name(call: ToolCall) -> str:
     """Return the tool's name as spans and logs may show it, or the name for unknown tools.
 
     A name that is not registered is the model's own text, and is not shown. If the registered tools are not known, a
@@ -124,7 +124,7 @@ class CallSpan(InContext):
     span is sampled out, the call does so by itself.
     """
 
-    _outlets: Outlets
+    _outlets: Instruments
 
     def __init__(self, providers: Providers, call: ToolCall, scope: Scope, native_span: NativeSpan) -> None:
         self.call = call
@@ -165,7 +165,7 @@ class CallSpan(InContext):
         self._has_run = start_time is not None
         providers, tool, known = self._providers, self.call.tool, self.call.known_tools
         self._registered = registered = None if known is None else tool in known
-        self.name = tool if registered else shown_name(self.call)
+        self.name = tool if registered else printable_name(self.call)
         self._outlets = outlets = providers.outlets()
         if not providers.first_call_seen:
             providers.see_first_call()
@@ -238,7 +238,7 @@ class CallSpan(InContext):
             is_dispatched = record.tool != self.call.tool
             if is_dispatched:
                 # The call is judged and labelled as the one behind the dispatcher, where no registry is known.
-                self.name = shown_name(ToolCall(record.tool))
+                self.name = printable_name(ToolCall(record.tool))
             if span.is_recording():
                 usage_of = self._providers.usage_of
                 if usage_of is not None and self.usage is None and self.call.call_id is not None:

@@ -11,7 +11,7 @@ from opentelemetry._logs import LogRecord, NoOpLogger, SeverityNumber, get_logge
 
 from otel_loopguard import semconv
 from otel_loopguard.engine.quoting import clean_name
-from otel_loopguard.engine.words import Action
+from otel_loopguard.engine.vocabulary import Action
 from otel_loopguard.version import __version__
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from opentelemetry._logs import Logger, LoggerProvider
     from opentelemetry.context import Context
 
-    from otel_loopguard.engine.words import Trip
+    from otel_loopguard.engine.vocabulary import Trip
     from otel_loopguard.shield import Shield
 
 logger = logging.getLogger("otel_loopguard")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from otel_loopguard import semconv
 from otel_loopguard.engine.quoting import clean_name
-from otel_loopguard.engine.words import OVER_TURNS, USER_STOP, Action
+from otel_loopguard.engine.vocabulary import OVER_TURNS, USER_STOP, Action
 from otel_loopguard.telemetry.exit_summary import PASSED, REFUSED, UNTOLD, calls_of
 from otel_loopguard.telemetry.log_throttle import LogThrottle, left_out_before
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from opentelemetry.context import Context
     from opentelemetry.trace import Span
 
-    from otel_loopguard.engine.words import First, Record, Trip
+    from otel_loopguard.engine.vocabulary import First, Record, Trip
     from otel_loopguard.guard.turn import Turn
     from otel_loopguard.telemetry.exit_summary import ExitSummary
     from otel_loopguard.telemetry.log_records import LogRecords

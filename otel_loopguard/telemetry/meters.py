@@ -11,7 +11,7 @@ from opentelemetry.metrics import Observation
 from otel_loopguard import semconv
 from otel_loopguard.engine.modes import Mode
 from otel_loopguard.engine.quoting import is_plain_name
-from otel_loopguard.engine.words import USER_STOP, Action, First
+from otel_loopguard.engine.vocabulary import USER_STOP, Action, First
 from otel_loopguard.interrupts import pass_interrupt
 from otel_loopguard.telemetry.genai_meters import GenAIMeters
 from otel_loopguard.telemetry.loop_event import tripped_attributes
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from opentelemetry.metrics import CallbackOptions, Counter, Meter
 
     from otel_loopguard.engine.policy.policy import Policy
-    from otel_loopguard.engine.words import Trip, Usage
+    from otel_loopguard.engine.vocabulary import Trip, Usage
 
 # Each bound is a time series of each instance. Judging a call takes 10 to 300 us; from 10 ms on it is slow.
 CHECK_SECONDS = (3e-5, 1e-4, 3e-4, 1e-3, 1e-2)

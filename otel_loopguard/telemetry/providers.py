@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from opentelemetry.metrics import MeterProvider
     from opentelemetry.trace import Tracer, TracerProvider
 
-    from otel_loopguard.engine.words import Usage
+    from otel_loopguard.engine.vocabulary import Usage
     from otel_loopguard.shield import Shield
     from otel_loopguard.telemetry.attachments import Attachments
     from otel_loopguard.telemetry.settings import Settings
@@ -43,7 +43,7 @@ _DISTRO = "opentelemetry.distro"
 
 
 @dataclass(frozen=True, slots=True)  # its fields are read faster than those of a tuple
-class Outlets:
+class Instruments:
     """The tracer and the instruments that are made from a pair of providers."""
 
     tracer_provider: TracerProvider
@@ -52,11 +52,11 @@ class Outlets:
     meters: Meters
 
 
-def _nowhere() -> Outlets:
+def _nowhere() -> Instruments:
     """Return outlets that export nothing, for the time before a provider is known."""
     tracers, meters = trace.NoOpTracerProvider(), metrics.NoOpMeterProvider()
     no_meters = Meters(meters.get_meter(semconv.SCOPE), lambda: 0)
-    return Outlets(tracers, meters, tracers.get_tracer(semconv.SCOPE), no_meters)
+    return Instruments(tracers, meters, tracers.get_tracer(semconv.SCOPE), no_meters)
 
 
 class Providers:
@@ -105,7 +105,7 @@ class Providers:
         """Return the attribute with a conversation's id, raw or hashed; no attribute if it is hidden or None."""
         return self.settings.conversation_attributes(conversation_id, self.fingerprint)
 
-    def outlets(self) -> Outlets:
+    def outlets(self) -> Instruments:
         """Return the tracer and the instruments of the current providers."""
         outlets = self._outlets
         try:
@@ -125,7 +125,7 @@ class Providers:
             outlets = self._renew(tracer_provider, meter_provider)
         return outlets
 
-    def _renew(self, tracer_provider: TracerProvider, meter_provider: MeterProvider) -> Outlets:
+    def _renew(self, tracer_provider: TracerProvider, meter_provider: MeterProvider) -> Instruments:
         """Make the outlets anew. If a provider raises, its part stays as it was: no call depends on telemetry.
 
         The providers are set first, because the shield counts a fault by these outlets.

@@ -16,10 +16,10 @@ from opentelemetry.trace import INVALID_SPAN, NonRecordingSpan
 
 from otel_loopguard import semconv
 from otel_loopguard.engine.quoting import clean_name
-from otel_loopguard.engine.words import Action
+from otel_loopguard.engine.vocabulary import Action
 from otel_loopguard.spans.dialects import open_tool_name, read, same_tool
 from otel_loopguard.spans.open_spans import attributes_of, id_of, view_of
-from otel_loopguard.telemetry.call_span import shown_name
+from otel_loopguard.telemetry.call_span import printable_name
 from otel_loopguard.telemetry.loop_event import tripped_attributes
 from otel_loopguard.turns.scope import current_scope
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from opentelemetry.context import Context
     from opentelemetry.sdk.trace import ReadableSpan, Span
 
-    from otel_loopguard.engine.words import Record, ToolCall, Trip
+    from otel_loopguard.engine.vocabulary import Record, ToolCall, Trip
     from otel_loopguard.guard.guard import Guard
     from otel_loopguard.guard.turn import Turn
     from otel_loopguard.spans.open_spans import OpenSpans
@@ -165,7 +165,7 @@ class SpanWatcher:
         elif not seen.has_result:
             self._log_once(_NO_RESULTS, span)
         context = _context_of(span)
-        name = shown_name(seen.call)
+        name = printable_name(seen.call)
         self._providers.summary.calls += 1
         self._providers.outlets().meters.tool_call(name, "failed" if failed else "executed", context)
         if trip is not None:

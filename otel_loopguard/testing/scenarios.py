@@ -12,7 +12,7 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 
 from otel_loopguard import semconv
 from otel_loopguard.engine.policy.policy import Policy
-from otel_loopguard.engine.words import Action
+from otel_loopguard.engine.vocabulary import Action
 from otel_loopguard.errors import ToolLoopError
 from otel_loopguard.testing.agent import Ask, Transcript
 from otel_loopguard.testing.recording import Recording, assert_no_trip, assert_trips, guarded

@@ -16,7 +16,7 @@ from otel_loopguard.turns.scope import Scope, current_scope
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from otel_loopguard.engine.words import ToolCall
+    from otel_loopguard.engine.vocabulary import ToolCall
     from otel_loopguard.guard.guard import Guard
     from otel_loopguard.guard.turn import Turn
     from otel_loopguard.turns.last_turns import LastTurns

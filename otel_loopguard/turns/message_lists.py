@@ -183,9 +183,35 @@ class MessageList:
     """
 
     __slots__ = (
-        "_last_number", "_message", "_numbers", "_replied", "_visible", "account", "call_ids", "caller", "chain",
-        "concluded", "error", "kept_chain", "kept_turn", "lock", "marks", "names", "on_probation", "open_calls",
-        "owns_turn", "replies", "root", "sentences", "ticks", "trace", "turn", "used", "verdicts", "was_cut", "whole",
+        "_last_number",
+        "_message",
+        "_numbers",
+        "_replied",
+        "_visible",
+        "call_ids",
+        "caller",
+        "chain",
+        "concluded",
+        "error",
+        "kept_chain",
+        "kept_turn",
+        "lock",
+        "marks",
+        "names",
+        "on_probation",
+        "open_calls",
+        "owns_turn",
+        "replies",
+        "root",
+        "sentences",
+        "ticks",
+        "trace",
+        "turn",
+        "usage_key",
+        "used",
+        "verdicts",
+        "was_cut",
+        "whole",
         "withdrawn",
     )  # fmt: skip
 
@@ -203,7 +229,7 @@ class MessageList:
         """The turn of the calls that the model writes now; None before the first request."""
         self.owns_turn = False
         """True if the turn ends with this list; False if it ends with an agent's run."""
-        self.account = f"list-{next(_numbers)}"
+        self.usage_key = f"list-{next(_numbers)}"
         """The key of the replies' tokens in the ``UsageLedger``. In an agent's run it is the id of the turn."""
         self.used = 0.0
         """The time of the last request, in seconds of the guard's clock."""
@@ -455,7 +481,7 @@ class MessageList:
         """True if the last reply has calls, and no request has repeated them yet."""
         return self._replied
 
-    def gave(self, request: Request) -> bool:
+    def repeats_reply(self, request: Request) -> bool:
         """Return True if the request repeats a call of the last reply that has a drawn id."""
         return self._replied and any(
             is_drawn(call.id) and self._is_open(call) for calls in request.written() for call in calls
@@ -465,7 +491,7 @@ class MessageList:
         """Return True if a request has had the result of one of these calls."""
         return any(call.id in self._numbers for call in calls if call.id is not None)
 
-    def is_evidence_in(self, request: Request) -> bool:
+    def is_prefix_of(self, request: Request) -> bool:
         """Return True if the request begins with all entries of the last one, and may be the next one."""
         place = len(self.marks)
         if self.was_cut or not place or self.common(request.marks) < place:
@@ -567,10 +593,10 @@ class MessageLists:
             candidates = dict.fromkeys(self._candidates(request, None))
         if request.previous is not None:
             return next((one for one in candidates if not one.was_left(request)), None)
-        answered = next((one for one in candidates if one.gave(request)), None)
+        answered = next((one for one in candidates if one.repeats_reply(request)), None)
         if answered is not None:
             return answered
-        known = [one for one in candidates if one.is_evidence_in(request)]
+        known = [one for one in candidates if one.is_prefix_of(request)]
         return max(known, key=lambda one: len(one.marks), default=None)
 
     def answered(self, caller: Caller, calls: Sequence[WrittenCall]) -> MessageList | None:

@@ -27,7 +27,7 @@ class RunInfo(NamedTuple):
     agent_name: str | None = None
     resumes: bool = False
     """True if the run continues an unfinished one, without a new message of the user."""
-    survives: bool = True
+    can_continue: bool = True
     """True if the run may be continued after a failure, as from a checkpoint."""
     run_id: str | None = None
     """The framework's id of this run; None if the tool calls do not carry it, too."""

@@ -17,7 +17,7 @@ from otel_loopguard.turns.gc_safety import garbage_collector
 if TYPE_CHECKING:
     from opentelemetry.context import Context
 
-    from otel_loopguard.engine.words import ToolCall
+    from otel_loopguard.engine.vocabulary import ToolCall
     from otel_loopguard.errors import ToolLoopError
     from otel_loopguard.guard.turn import Turn
 

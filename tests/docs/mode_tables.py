@@ -12,7 +12,7 @@ from otel_loopguard.engine.modes import ROWS
 from otel_loopguard.engine.policy import schema
 from otel_loopguard.engine.policy.policy import Policy
 from otel_loopguard.engine.settings import ACTION, COUNT, FLAG, SECONDS, SHARE
-from otel_loopguard.engine.words import Action
+from otel_loopguard.engine.vocabulary import Action
 
 ROOT = Path(__file__).resolve().parents[2]
 TAKES = {

@@ -58,6 +58,6 @@ def steps():
 
 def test_the_ways_of_a_call_and_of_a_request_name_what_is_there():
     """Each class or method in a step is defined in the file of that step, or is one of the core's value types."""
-    found, shared = list(steps()), set(definitions("otel_loopguard/engine/words.py"))
+    found, shared = list(steps()), set(definitions("otel_loopguard/engine/vocabulary.py"))
     assert len(found) > 25
     assert [(file, name) for file, names in found for name in names if name not in {*definitions(file), *shared}] == []

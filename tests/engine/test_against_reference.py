@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from otel_loopguard.engine.words import Outcome, ToolCall
+from otel_loopguard.engine.vocabulary import Outcome, ToolCall
 from tests.engine.judges.corpus import REFUSALS, Clock
 from tests.engine.judges.real import EnforcedTurn
 from tests.engine.judges.reference import Contract, NaiveTurn

@@ -13,7 +13,7 @@ from otel_loopguard.engine.policy.policy import Policy
 from otel_loopguard.engine.tools.contracts import LONGEST_TOOL_NAME, Contracts
 from otel_loopguard.engine.values.canonical import canonical, result_bytes
 from otel_loopguard.engine.values.fingerprint import error_text, leaves
-from otel_loopguard.engine.words import Kind, Outcome, Sameness, ToolCall
+from otel_loopguard.engine.vocabulary import Kind, Outcome, Sameness, ToolCall
 from otel_loopguard.guard.guard import Guard
 from tests.steps import steps
 

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from threading import Barrier
 
 from otel_loopguard.engine.policy.policy import Policy, ToolContract
-from otel_loopguard.engine.words import Action, First, Outcome, ToolCall, Trip
+from otel_loopguard.engine.vocabulary import Action, First, Outcome, ToolCall, Trip
 from otel_loopguard.guard.guard import Guard
 
 MANY = 64

@@ -14,7 +14,7 @@ from otel_loopguard.engine.conversation_memory import MOST_OUTCOMES, MOST_TURNS,
 from otel_loopguard.engine.modes import Mode
 from otel_loopguard.engine.policy.policy import Policy, ToolContract
 from otel_loopguard.engine.rule import Rule
-from otel_loopguard.engine.words import OVER_TURNS, Action, Outcome, ToolCall, Trip
+from otel_loopguard.engine.vocabulary import OVER_TURNS, Action, Outcome, ToolCall, Trip
 from otel_loopguard.guard.conversation_memories import ConversationMemories
 from otel_loopguard.guard.guard import Guard
 from tests.engine.judges.corpus import Clock

@@ -9,12 +9,12 @@ import pytest
 from otel_loopguard.engine.modes import Mode
 from otel_loopguard.engine.policy.policy import Policy, ToolContract
 from otel_loopguard.engine.rule import Rule
-from otel_loopguard.engine.words import Action, Outcome, ToolCall, Trip
+from otel_loopguard.engine.vocabulary import Action, Outcome, ToolCall, Trip
 from otel_loopguard.guard.guard import Guard
 
 if TYPE_CHECKING:
     from otel_loopguard.engine.history.history import History
-    from otel_loopguard.engine.words import Record
+    from otel_loopguard.engine.vocabulary import Record
     from otel_loopguard.guard.turn import Turn
 
 RUNS, NUDGE, BLOCK, CONCLUDE, ABORT = None, Action.NUDGE, Action.BLOCK, Action.CONCLUDE, Action.ABORT

@@ -11,7 +11,7 @@ from otel_loopguard.engine.policy.policy import Policy, ToolContract
 from otel_loopguard.engine.state import State
 from otel_loopguard.engine.values.results import outcome_facts
 from otel_loopguard.engine.verdict import Verdict
-from otel_loopguard.engine.words import Action, Outcome, ToolCall
+from otel_loopguard.engine.vocabulary import Action, Outcome, ToolCall
 from otel_loopguard.guard.guard import Guard
 
 CALL = ToolCall("read_file", {"path": "a"})

@@ -15,7 +15,7 @@ from otel_loopguard.engine.rule import Rule
 from otel_loopguard.engine.state import State
 from otel_loopguard.engine.values.results import outcome_facts
 from otel_loopguard.engine.verdict import Verdict
-from otel_loopguard.engine.words import USER_STOP, Action, First, Kind, Outcome, ToolCall, Trip
+from otel_loopguard.engine.vocabulary import USER_STOP, Action, First, Kind, Outcome, ToolCall, Trip
 
 NUDGE, BLOCK = Action.NUDGE, Action.BLOCK
 

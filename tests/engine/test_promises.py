@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from otel_loopguard.engine.policy.policy import Policy, ToolContract
-from otel_loopguard.engine.words import Action, Outcome, ToolCall
+from otel_loopguard.engine.vocabulary import Action, Outcome, ToolCall
 from otel_loopguard.guard.guard import Guard
 from tests.engine.judges.corpus import Clock
 from tests.engine.judges.real import Doors

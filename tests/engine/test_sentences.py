@@ -12,7 +12,7 @@ from otel_loopguard.engine import sentences
 from otel_loopguard.engine.modes import Mode
 from otel_loopguard.engine.policy.policy import Policy
 from otel_loopguard.engine.quoting import clean_name
-from otel_loopguard.engine.words import Action, Kind, Outcome, Record, Sameness, ToolCall, Trip
+from otel_loopguard.engine.vocabulary import Action, Kind, Outcome, Record, Sameness, ToolCall, Trip
 from otel_loopguard.guard.guard import Guard
 
 REASONS = (

@@ -13,7 +13,7 @@ from otel_loopguard.engine.modes import Mode
 from otel_loopguard.engine.policy.policy import Policy
 from otel_loopguard.engine.state import State
 from otel_loopguard.engine.verdict import Verdict
-from otel_loopguard.engine.words import OVER_TURNS, Action, First, Record, ToolCall, Trip
+from otel_loopguard.engine.vocabulary import OVER_TURNS, Action, First, Record, ToolCall, Trip
 
 TRIP = Trip(Mode.NO_NOVELTY, "x", 1, 1, Action.NUDGE, Action.NUDGE)
 

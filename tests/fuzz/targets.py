@@ -25,7 +25,7 @@ from otel_loopguard.engine.values.canonical import canonical, result_bytes
 from otel_loopguard.engine.values.compare import compare, detailed_fingerprints
 from otel_loopguard.engine.values.fingerprint import Fingerprinter, error_shape
 from otel_loopguard.engine.values.walker import walk
-from otel_loopguard.engine.words import Action, Kind, Outcome, ToolCall
+from otel_loopguard.engine.vocabulary import Action, Kind, Outcome, ToolCall
 from otel_loopguard.errors import LoopGuardError
 from otel_loopguard.guard.guard import Guard
 from otel_loopguard.policy_files.load import load_preset, load_text

@@ -11,7 +11,7 @@ import pytest
 from otel_loopguard.engine.detectors.row import Detector
 from otel_loopguard.engine.policy.policy import Policy
 from otel_loopguard.engine.rule import Rule
-from otel_loopguard.engine.words import Action, Outcome, ToolCall, Trip
+from otel_loopguard.engine.vocabulary import Action, Outcome, ToolCall, Trip
 from otel_loopguard.guard.guard import Guard
 
 

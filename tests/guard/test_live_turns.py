@@ -8,7 +8,7 @@ import orjson
 import pytest
 
 from otel_loopguard.engine.policy.policy import Policy
-from otel_loopguard.engine.words import Action, First, Outcome, ToolCall, Trip
+from otel_loopguard.engine.vocabulary import Action, First, Outcome, ToolCall, Trip
 from otel_loopguard.errors import LoopGuardError
 from otel_loopguard.guard.guard import Guard
 

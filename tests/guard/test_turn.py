@@ -12,7 +12,7 @@ import pytest
 
 from otel_loopguard.engine.modes import Mode
 from otel_loopguard.engine.policy.policy import Policy, ToolContract
-from otel_loopguard.engine.words import Action, Kind, Outcome, ToolCall, Trip
+from otel_loopguard.engine.vocabulary import Action, Kind, Outcome, ToolCall, Trip
 from otel_loopguard.guard.guard import Guard
 
 

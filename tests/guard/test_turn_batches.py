@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from otel_loopguard.engine.policy.policy import Policy, ToolContract
-from otel_loopguard.engine.words import Outcome, ToolCall
+from otel_loopguard.engine.vocabulary import Outcome, ToolCall
 from otel_loopguard.guard.guard import Guard
 
 if TYPE_CHECKING:
-    from otel_loopguard.engine.words import Decision
+    from otel_loopguard.engine.vocabulary import Decision
     from otel_loopguard.guard.turn import Turn
 
 

@@ -9,7 +9,7 @@ import threading
 import pytest
 
 from otel_loopguard.engine.policy.policy import Policy, ToolContract
-from otel_loopguard.engine.words import USER_STOP, Action, Outcome, ToolCall
+from otel_loopguard.engine.vocabulary import USER_STOP, Action, Outcome, ToolCall
 from otel_loopguard.guard.guard import Guard
 
 

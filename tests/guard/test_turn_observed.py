@@ -10,7 +10,7 @@ import pytest
 from otel_loopguard.engine.modes import Mode
 from otel_loopguard.engine.policy.policy import Policy, ToolContract
 from otel_loopguard.engine.rule import Rule
-from otel_loopguard.engine.words import USER_STOP, Action, Decision, Outcome, ToolCall, Trip
+from otel_loopguard.engine.vocabulary import USER_STOP, Action, Decision, Outcome, ToolCall, Trip
 from otel_loopguard.guard.guard import Guard
 
 if TYPE_CHECKING:

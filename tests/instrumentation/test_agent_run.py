@@ -11,7 +11,7 @@ import pytest
 
 import otel_loopguard as loopguard
 from otel_loopguard import semconv
-from otel_loopguard.engine.words import ToolCall
+from otel_loopguard.engine.vocabulary import ToolCall
 from otel_loopguard.instrumentation.agent_run import AgentRun, RunContext, generator_of_run
 from otel_loopguard.instrumentation.targets import CallStyle, Reading, RunTarget, ToolAdapter
 from otel_loopguard.instrumentation.wrappers import open_call
@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 
     from otel_loopguard.instrumentation.runtime import Runtime
 
-POINT = RunTarget("m", "f", lambda run, args, kwargs: RunInfo(run_id=run, survives=False, conversation_id=f"of-{run}"))
+POINT = RunTarget(
+    "m", "f", lambda run, args, kwargs: RunInfo(run_id=run, can_continue=False, conversation_id=f"of-{run}")
+)
 ADAPTER = ToolAdapter(
     read=lambda run, args, kwargs: Reading(ToolCall("look", {"at": args[0]}, known_tools=("look",)), run_id=run),
     answer=lambda reading, content, error: content,
@@ -176,7 +178,7 @@ def test_a_sentence_about_a_failure_is_read_with_the_next_result() -> None:
 
 def test_a_chunk_of_a_stream_costs_few_calls() -> None:
     """A graph's run yields several chunks at each step: none makes an object, or looks for an unfinished run."""
-    stream = RunTarget("m", "f", lambda run, args, kwargs: RunInfo(survives=False), CallStyle.GENERATOR)
+    stream = RunTarget("m", "f", lambda run, args, kwargs: RunInfo(can_continue=False), CallStyle.GENERATOR)
     with guarded() as recording:
         runtime = recording.runtime
         assert runtime is not None

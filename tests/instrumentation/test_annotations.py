@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from otel_loopguard.engine.words import Hints
+from otel_loopguard.engine.vocabulary import Hints
 from otel_loopguard.instrumentation.annotations import either_name, hints_of
 
 

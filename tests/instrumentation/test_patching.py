@@ -15,7 +15,7 @@ import pytest
 import wrapt
 
 import otel_loopguard as loopguard
-from otel_loopguard.engine.words import ToolCall
+from otel_loopguard.engine.vocabulary import ToolCall
 from otel_loopguard.instrumentation.frameworks import FRAMEWORKS
 from otel_loopguard.instrumentation.patching import Patches, fits, is_ours, warn_of_missing
 from otel_loopguard.instrumentation.runtime import Runtime, active_runtime

@@ -12,7 +12,7 @@ import pytest
 import otel_loopguard as loopguard
 from otel_loopguard import semconv
 from otel_loopguard.engine.policy.policy import Policy
-from otel_loopguard.engine.words import ToolCall
+from otel_loopguard.engine.vocabulary import ToolCall
 from otel_loopguard.instrumentation.agent_run import AgentRun, run_background
 from otel_loopguard.instrumentation.patching import Patches
 from otel_loopguard.instrumentation.runtime import Runtime
@@ -24,7 +24,7 @@ from otel_loopguard.turns.scope import current_scope as scope
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from otel_loopguard.engine.words import Trip
+    from otel_loopguard.engine.vocabulary import Trip
 
 ADAPTER = ToolAdapter(
     read=lambda instance, args, kwargs: Reading(ToolCall(kwargs["names"][0], known_tools=())),

@@ -15,7 +15,7 @@ from otel_loopguard.engine.modes import ROWS
 from otel_loopguard.engine.policy import schema
 from otel_loopguard.engine.policy.policy import Policy
 from otel_loopguard.engine.settings import ACTIONS
-from otel_loopguard.engine.words import Action, Kind
+from otel_loopguard.engine.vocabulary import Action, Kind
 from otel_loopguard.instrumentation.runtime import policy_from_environment
 from otel_loopguard.policy_files.load import VARIABLES, load_environment, load_text
 

@@ -10,7 +10,7 @@ import threading
 import pytest
 
 from otel_loopguard.engine.policy.policy import Policy
-from otel_loopguard.engine.words import Action, Outcome, ToolCall
+from otel_loopguard.engine.vocabulary import Action, Outcome, ToolCall
 from otel_loopguard.guard.guard import Guard
 from otel_loopguard.instrumentation.runtime import Runtime
 from otel_loopguard.policy_files.load import load_environment

@@ -5,12 +5,12 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING, Any
 
-from otel_loopguard.engine.words import Outcome, ToolCall
+from otel_loopguard.engine.vocabulary import Outcome, ToolCall
 from otel_loopguard.guard.guard import Guard
 from otel_loopguard.policy_files.load import load_preset, load_text
 
 if TYPE_CHECKING:
-    from otel_loopguard.engine.words import Decision
+    from otel_loopguard.engine.vocabulary import Decision
 
 _results = itertools.count()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from otel_loopguard.engine.words import Outcome, ToolCall
+from otel_loopguard.engine.vocabulary import Outcome, ToolCall
 
 from .driver import Driven
 

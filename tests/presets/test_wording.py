@@ -9,7 +9,7 @@ import pytest
 from otel_loopguard.engine.detectors.presets import COUNTED
 from otel_loopguard.engine.policy.policy import Policy, ToolContract
 from otel_loopguard.engine.sentences import abort, nudge, refusal
-from otel_loopguard.engine.words import Action, Outcome, ToolCall, Trip
+from otel_loopguard.engine.vocabulary import Action, Outcome, ToolCall, Trip
 from otel_loopguard.guard.guard import Guard
 
 from .driver import Driven

@@ -10,7 +10,7 @@ import pytest
 from otel_loopguard import report
 from otel_loopguard.cli.main import main
 from otel_loopguard.engine.modes import Mode
-from otel_loopguard.engine.words import Action
+from otel_loopguard.engine.vocabulary import Action
 from otel_loopguard.report import Call, Run, Spent
 from otel_loopguard.report.columns import MOST_CALLS, Columns
 from tests.cli.replay import made as recorded

@@ -27,7 +27,7 @@ def installed() -> Iterator[str]:
     yield "by-hand"
     for framework in FRAMEWORKS:
         if framework.versions and all(find_spec(module) is not None for module in framework.modules):
-            yield framework.command_name
+            yield framework.hyphenated_name
 
 
 def transcript_of(run: Callable[[], object], model: Any) -> Transcript:

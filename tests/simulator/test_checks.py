@@ -8,7 +8,7 @@ from otel_loopguard.engine import decide, fold
 from otel_loopguard.engine.events import Gap
 from otel_loopguard.engine.user_messages import UserMessages
 from otel_loopguard.engine.verdict import Verdict
-from otel_loopguard.engine.words import Action
+from otel_loopguard.engine.vocabulary import Action
 from otel_loopguard.store.cell import Cell
 from otel_loopguard.store.cell_messages import CellMessages
 from otel_loopguard.turns.message_lists import MessageLists

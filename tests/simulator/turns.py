@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from otel_loopguard.engine.user_messages import UserMessage
-    from otel_loopguard.engine.words import Decision
+    from otel_loopguard.engine.vocabulary import Decision
     from otel_loopguard.guard.turn import Turn
     from tests.simulator.one_thread import Loop
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from otel_loopguard.spans.ancestry import Ancestry, Around
+from otel_loopguard.spans.ancestry import Ancestry, SpanAround
 from otel_loopguard.spans.dialects import SpanView
 from otel_loopguard.spans.otlp import ToolSpan
 from otel_loopguard.spans.service_name import Service
@@ -16,7 +16,7 @@ def call(parent: str, conversation: str | None = None, service: str = "agent", t
     return ToolSpan("t", tool, (0, 1), 1, 2, False, "t", view, "call", parent, conversation, Service(service))
 
 
-def known(turns_by: str = "conversation", most: int = 100, **spans: str | Around) -> Ancestry:
+def known(turns_by: str = "conversation", most: int = 100, **spans: str | SpanAround) -> Ancestry:
     """The spans of the trace ``t``, by their ids."""
     ancestry = Ancestry(turns_by, most)
     for span, around in spans.items():
@@ -29,20 +29,27 @@ def known(turns_by: str = "conversation", most: int = 100, **spans: str | Around
     [
         ({}, ("trace", "t")),
         ({"p": "root", "root": ""}, ("trace", "t")),
-        ({"p": "run", "run": Around("", agent="a")}, ("agent_span", "t:run")),
+        ({"p": "run", "run": SpanAround("", agent="a")}, ("agent_span", "t:run")),
         # The outermost agent, unless it calls the other one as a tool.
-        ({"p": Around("run", agent="b"), "run": Around("", agent="a")}, ("agent_span", "t:run")),
+        ({"p": SpanAround("run", agent="b"), "run": SpanAround("", agent="a")}, ("agent_span", "t:run")),
         (
-            {"p": Around("tool", agent="b"), "tool": Around("run", tool="ask"), "run": Around("", agent="a")},
+            {
+                "p": SpanAround("tool", agent="b"),
+                "tool": SpanAround("run", tool="ask"),
+                "run": SpanAround("", agent="a"),
+            },
             ("agent_span", "t:p"),
         ),
-        ({"p": Around("run", tool="ask"), "run": Around("", agent="a")}, ("agent_span", "t:run")),
-        ({"p": "run", "run": Around("", conversation="c", agent="a")}, ("conversation", "c")),
-        ({"p": Around("run", conversation="near"), "run": Around("", conversation="far")}, ("conversation", "near")),
+        ({"p": SpanAround("run", tool="ask"), "run": SpanAround("", agent="a")}, ("agent_span", "t:run")),
+        ({"p": "run", "run": SpanAround("", conversation="c", agent="a")}, ("conversation", "c")),
+        (
+            {"p": SpanAround("run", conversation="near"), "run": SpanAround("", conversation="far")},
+            ("conversation", "near"),
+        ),
         ({"p": "p"}, ("trace", "t")),  # its own parent
     ],
 )
-def test_the_spans_around_a_call_tell_its_turn(spans: dict[str, str | Around], turn: tuple[str, str]) -> None:
+def test_the_spans_around_a_call_tell_its_turn(spans: dict[str, str | SpanAround], turn: tuple[str, str]) -> None:
     """In whatever order they were added."""
     for order in (list(spans), list(reversed(spans))):
         found = known(**{name: spans[name] for name in order}).turn_of(call("p"))
@@ -57,7 +64,7 @@ def test_equal_conversations_of_two_services_are_two_turns() -> None:
 
 def test_a_span_around_one_of_the_same_tool_is_of_the_same_call() -> None:
     """One of them may name its server, too."""
-    ancestry = known(p=Around("", tool="files__look"))
+    ancestry = known(p=SpanAround("", tool="files__look"))
     assert ancestry.is_inner(call("p"), "look")
     assert not ancestry.is_inner(call("p"), "list")
     assert not ancestry.is_inner(call("q"), "look")

@@ -13,7 +13,7 @@ from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
 
 from otel_loopguard import semconv
 from otel_loopguard.cli.main import main
-from otel_loopguard.engine.words import Action
+from otel_loopguard.engine.vocabulary import Action
 from otel_loopguard.spans import dialects
 from otel_loopguard.spans.dialects import SpanView
 from tests.engine.judges.seed import HINT, SEED

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from otel_loopguard import semconv
-from otel_loopguard.engine.words import Usage
+from otel_loopguard.engine.vocabulary import Usage
 from otel_loopguard.spans import otlp
 from otel_loopguard.spans.ancestry import Ancestry
 from otel_loopguard.spans.model_requests import usage_of_request, usage_on_call

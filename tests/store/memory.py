@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from otel_loopguard.store.store import ANYTHING, Newer, Swapped
+from otel_loopguard.store.store import READ_ONLY, Newer, Swapped
 
 
 class FlakyStore:
@@ -22,7 +22,7 @@ class FlakyStore:
 
     async def swap(self, key, seen, version, state):
         """Swap, unless a fault is due. Other tasks have their turn before and after it."""
-        self.writes += seen != ANYTHING
+        self.writes += seen != READ_ONLY
         await asyncio.sleep(0)
         fault = self.faults.pop(0) if self.faults else None
         if fault == "refused":

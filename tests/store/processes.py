@@ -86,7 +86,7 @@ def settle():
     asyncio.run_coroutine_threadsafe(idle(), background.loop()).result()
 
 
-def look_after(turn):
+def check_messages(turn):
     """Have a process look after the messages that it said to a turn, as it does each second."""
-    asyncio.run_coroutine_threadsafe(turn.cell.look_after(turn), background.loop()).result()
+    asyncio.run_coroutine_threadsafe(turn.cell.check_messages(turn), background.loop()).result()
     settle()

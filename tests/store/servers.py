@@ -18,7 +18,7 @@ from redis.exceptions import ConnectionError as NotConnectedError
 
 from otel_loopguard.store import background
 from otel_loopguard.store.settings import open_store
-from otel_loopguard.store.store import ANYTHING
+from otel_loopguard.store.store import READ_ONLY
 from tests.stack.harness.process import free_ports, wait_until
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ class Server:
 
 
 def swap(
-    store: Store, key: str, seen: bytes = ANYTHING, version: bytes = b"", state: bytes = b""
+    store: Store, key: str, seen: bytes = READ_ONLY, version: bytes = b"", state: bytes = b""
 ) -> Swapped | Newer | None:
     """Swap a cell, from a thread. Without a version the cell is only read."""
     return background.wait(store.swap(key, seen, version, state))

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from otel_loopguard.engine import decide
 from otel_loopguard.engine.policy.policy import Policy, ToolContract
 from otel_loopguard.engine.rule import Rule
-from otel_loopguard.engine.words import Action, Outcome, ToolCall
+from otel_loopguard.engine.vocabulary import Action, Outcome, ToolCall
 from otel_loopguard.guard.guard import Guard
 from otel_loopguard.store import background, cell
-from otel_loopguard.store.store import ANYTHING
+from otel_loopguard.store.store import READ_ONLY
 from tests.store.memory import FlakyStore
 from tests.store.processes import KEY, SAME, Process
 
@@ -572,7 +572,7 @@ class SlowLooks(FlakyStore):
     async def swap(self, key, seen, version, state):
         """Swap, and let the look wait for a write."""
         reply = await super().swap(key, seen, version, state)
-        if self.slow is not None and seen == ANYTHING:
+        if self.slow is not None and seen == READ_ONLY:
             await self.slow.wait()
         elif self.slow is not None:
             self.slow.set()
@@ -588,7 +588,7 @@ def test_a_look_after_a_message_loses_no_call_that_is_written_meanwhile():
     one.call()
     one.call()
     log.slow = asyncio.Event()
-    looked = background.run_later(one.turn.cell.look_after(one.turn))
+    looked = background.run_later(one.turn.cell.check_messages(one.turn))
     background.wait(asyncio.sleep(0.01))
     one.call(tool="write_file", arguments={"path": "a.txt", "text": "new"})
     looked.result()

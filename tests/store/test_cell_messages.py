@@ -7,11 +7,11 @@ import contextlib
 
 import pytest
 
-from otel_loopguard.engine.words import Outcome, ToolCall
+from otel_loopguard.engine.vocabulary import Outcome, ToolCall
 from otel_loopguard.errors import NotStoredError
 from otel_loopguard.store import background
 from tests.store.memory import FlakyStore
-from tests.store.processes import SAME, Process, look_after, settle
+from tests.store.processes import SAME, Process, check_messages, settle
 
 
 def test_a_message_of_the_user_is_delivered_by_one_process():
@@ -98,11 +98,11 @@ def test_a_message_that_came_while_the_store_was_away_is_given_to_any_process_la
     log, one, other, message = said_while_away(3)
     log.faults = []
     for _ in range(500):
-        look_after(one.turn)
+        check_messages(one.turn)
         if message.stored and not message.is_own:
             break
     assert other.call(arguments={"n": 4}, outcome=Outcome("four"))[1].message == "use the other file"
-    look_after(one.turn)
+    check_messages(one.turn)
     assert message.delivered
 
 
@@ -113,7 +113,7 @@ def test_a_message_that_a_lost_answer_gave_to_a_process_is_read_once():
     call = ToolCall("read_file", {"n": 1})
     one.turn.begin(call)
     other.turn.say("use the other file")
-    look_after(one.turn)
+    check_messages(one.turn)
     log.faults = ["timed out"]
     assert one.turn.end(call, Outcome("one")).message is None
     later = []
@@ -145,7 +145,7 @@ def test_a_message_is_given_back_if_nobody_waits_for_its_call_any_more():
     call = ToolCall("read_file", {"n": 1})
     one.turn.begin(call)
     other.turn.say("use the other file")
-    look_after(one.turn)
+    check_messages(one.turn)
 
     async def end():
         task = asyncio.ensure_future(one.turn.aend(call, Outcome("one")))
@@ -181,7 +181,7 @@ def test_a_stop_for_a_turn_does_not_stop_the_next_one():
     call = ToolCall("read_file", {"n": 1})
     first.shared_turn("conversation:c", "one").begin(call)
     turn = sender.shared_turn("conversation:c", begins=False)
-    background.wait(turn.cell.look_after(turn))
+    background.wait(turn.cell.check_messages(turn))
     new = second.shared_turn("conversation:c", "two")
     new.begin(call)
     with contextlib.suppress(NotStoredError):
@@ -248,7 +248,7 @@ def test_a_message_to_a_turn_that_was_replaced_is_returned():
     message = turn.say("use the other file")
     second = Process(log).guard.shared_turn("conversation:c")
     second.begin(call)
-    background.wait(turn.cell.look_after(turn))
+    background.wait(turn.cell.check_messages(turn))
     assert second.end(call, SAME).message is None
     assert message.returned
 
@@ -281,7 +281,7 @@ def test_a_message_that_another_process_has_delivered_is_not_read_again_on_an_ev
     if stop:
         other.turn.say("stop", stop=True)
     other.turn.say("use the other file")
-    background.wait(one.turn.cell.look_after(one.turn))
+    background.wait(one.turn.cell.check_messages(one.turn))
     assert "use the other file" in (other.call(arguments={"n": 3}, outcome=Outcome("three"))[not stop].message)
 
     async def end():

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from otel_loopguard import Action
-from tests.store.processes import LONG, World, look_after, shared
+from tests.store.processes import LONG, World, check_messages, shared
 
 FAULTS = {
     "none": lambda store, rng: None,
@@ -101,7 +101,7 @@ def test_a_message_arrives(fault, share, holds, seed, no_pauses):
         _, text = world.call(rng.choice(world.processes), "read_file", f"{LONG}{number}", path=str(number))
         read.update(message for message in said if message in text)
         for turn, _ in said.values():
-            look_after(turn)
+            check_messages(turn)
 
     for number in range(24):
         step(world, rng, fault, share)

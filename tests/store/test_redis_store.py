@@ -16,7 +16,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from otel_loopguard.store import background
 from otel_loopguard.store.redis_store import name_of
 from otel_loopguard.store.settings import open_store
-from otel_loopguard.store.store import ANYTHING, Newer, Swapped
+from otel_loopguard.store.store import READ_ONLY, Newer, Swapped
 from tests.stack.harness.process import wait_until
 
 from .servers import KEY, swap, write
@@ -81,7 +81,7 @@ PROGRAM = """
 import os, sys
 from otel_loopguard.store import background
 from otel_loopguard.store.settings import open_store
-from otel_loopguard.store.store import ANYTHING, Swapped
+from otel_loopguard.store.store import READ_ONLY, Swapped
 
 url, key = sys.argv[1:3]
 store = open_store(url, hash_key=b"the hash key of these tests, 32+")
@@ -89,7 +89,7 @@ store = open_store(url, hash_key=b"the hash key of these tests, 32+")
 RACE = """
 async def main():
     for number in range(20):
-        found = await store.swap(key, ANYTHING, b"", b"")
+        found = await store.swap(key, READ_ONLY, b"", b"")
         while not isinstance(found, Swapped):
             state = found.state + f"{sys.argv[3]}-{number} ".encode()
             found = await store.swap(key, found.version, os.urandom(8), state)
@@ -215,7 +215,7 @@ def test_an_answer_that_came_in_time_to_a_busy_process_is_no_time_out(relay, key
     relay.delay = 0.2
 
     async def main():
-        waiting = asyncio.ensure_future(store.swap(key, ANYTHING, b"", b""))
+        waiting = asyncio.ensure_future(store.swap(key, READ_ONLY, b"", b""))
         await asyncio.sleep(0.05)
         threading.Event().wait(0.6)
         return await waiting
@@ -274,9 +274,9 @@ def test_calls_that_find_no_place_are_counted_and_tell_nothing_about_the_server(
         servers = store._servers()
         while not servers._places.locked():
             await servers._places.acquire()
-        refused = await asyncio.gather(*(store.swap(key, ANYTHING, b"", b"") for _ in range(5)))
+        refused = await asyncio.gather(*(store.swap(key, READ_ONLY, b"", b"") for _ in range(5)))
         servers._places.release()
-        return refused, await store.swap(key, ANYTHING, b"", b"")
+        return refused, await store.swap(key, READ_ONLY, b"", b"")
 
     refused, last = background.wait(main())
     assert refused == [None] * 5
@@ -348,7 +348,7 @@ def test_a_child_process_has_connections_of_its_own(server, key):
 
 CHILD = """
 async def write():
-    found = await store.swap(key, ANYTHING, b"", b"")
+    found = await store.swap(key, READ_ONLY, b"", b"")
     return await store.swap(key, found.version, os.urandom(8), b"state")
 
 background.wait(write())
@@ -372,7 +372,7 @@ async def test_the_loops_of_the_program_may_end_between_calls(server, key):
 
     async def main():
         return await asyncio.wrap_future(
-            asyncio.run_coroutine_threadsafe(store.swap(key, ANYTHING, b"", b""), background.loop())
+            asyncio.run_coroutine_threadsafe(store.swap(key, READ_ONLY, b"", b""), background.loop())
         )
 
     for _ in range(3):
@@ -384,7 +384,7 @@ AT_EXIT = """
 def write(number):
     background.loop().create_task(store.swap(f"{key}-{number}", b"", b"version1", b"state"))
 
-background.wait(store.swap(key, ANYTHING, b"", b""))
+background.wait(store.swap(key, READ_ONLY, b"", b""))
 for number in range(20):
     background.soon(write, number)
 """

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from otel_loopguard.store.store import ANYTHING, Newer, Swapped
+from otel_loopguard.store.store import READ_ONLY, Newer, Swapped
 from tests.store.memory import FlakyStore
 
 
@@ -21,7 +21,7 @@ def store():
 
 def test_a_cell_is_begun_by_who_has_seen_none(store):
     assert swap(store, "turn", b"", b"version1", b"state") == Swapped(100.0, b"memory")
-    assert swap(store, "turn", ANYTHING) == Newer(100.0, b"memory", b"version1", b"state")
+    assert swap(store, "turn", READ_ONLY) == Newer(100.0, b"memory", b"version1", b"state")
 
 
 def test_who_has_not_seen_the_present_version_gets_it_and_changes_nothing(store):
@@ -32,5 +32,5 @@ def test_who_has_not_seen_the_present_version_gets_it_and_changes_nothing(store)
 
 
 def test_to_look_at_no_cell_makes_none(store):
-    assert swap(store, "turn", ANYTHING) == Newer(100.0, b"memory", b"", b"")
+    assert swap(store, "turn", READ_ONLY) == Newer(100.0, b"memory", b"", b"")
     assert not store.cells

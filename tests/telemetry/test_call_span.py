@@ -13,12 +13,12 @@ from opentelemetry.trace import StatusCode
 
 import otel_loopguard as loopguard
 from otel_loopguard import Policy, ToolContract, ToolLoopError, semconv
-from otel_loopguard.engine.words import Outcome, ToolCall, Usage
+from otel_loopguard.engine.vocabulary import Outcome, ToolCall, Usage
 from otel_loopguard.instrumentation.call import GuardedCall
 from otel_loopguard.instrumentation.functions.decorator import FUNCTION
 from otel_loopguard.instrumentation.model_reader import ReadCall
 from otel_loopguard.instrumentation.targets import Reading
-from otel_loopguard.telemetry.call_span import CallSpan, InContext, NativeSpan, shown_name
+from otel_loopguard.telemetry.call_span import CallSpan, InContext, NativeSpan, printable_name
 from otel_loopguard.telemetry.settings import Settings
 from otel_loopguard.testing import assert_trips, guarded
 from otel_loopguard.turns.scope import Scope
@@ -343,7 +343,7 @@ def test_a_span_that_is_thrown_away_leaves_the_current_one_alone() -> None:
 )
 def test_names_that_nobody_registered_are_not_shown(call: ToolCall, shown: str) -> None:
     """A name that is not registered is model output, and is not shown."""
-    assert shown_name(call) == shown
+    assert printable_name(call) == shown
 
 
 def test_an_unknown_tools_name_is_a_hash() -> None:

@@ -18,13 +18,13 @@ from otel_loopguard import ToolLoopError, semconv
 from otel_loopguard.engine.modes import Mode
 from otel_loopguard.engine.policy.policy import Policy, ToolContract
 from otel_loopguard.engine.rule import Rule
-from otel_loopguard.engine.words import Action, Trip, Usage
+from otel_loopguard.engine.vocabulary import Action, Trip, Usage
 from otel_loopguard.telemetry.meters import announced_trips
 from otel_loopguard.testing import ScriptedAgent, guarded
 from tests.telemetry.agents import attributes, look, stuck
 
 if TYPE_CHECKING:
-    from otel_loopguard.engine.words import Record
+    from otel_loopguard.engine.vocabulary import Record
     from otel_loopguard.testing import Recording
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from otel_loopguard.engine.words import Usage
+from otel_loopguard.engine.vocabulary import Usage
 from otel_loopguard.turns import usage as usage_module
 from otel_loopguard.turns.usage import UsageLedger
 

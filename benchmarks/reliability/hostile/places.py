@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from otel_loopguard.engine.policy.policy import Policy, ToolContract
-from otel_loopguard.engine.words import Action, Outcome, ToolCall
+from otel_loopguard.engine.vocabulary import Action, Outcome, ToolCall
 from otel_loopguard.guard.guard import Guard
 
 if TYPE_CHECKING:

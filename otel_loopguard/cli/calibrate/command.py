@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from otel_loopguard.cli.calibrate import document, proof
 from otel_loopguard.cli.calibrate.loosen import loosen, starting_settings
-from otel_loopguard.cli.calibrate.survey import LeftOut, Survey, facts_of, probes
+from otel_loopguard.cli.calibrate.survey import ReasonLeftOut, Survey, facts_of, probes
 from otel_loopguard.cli.options import parse_number
 from otel_loopguard.cli.output import counted
 from otel_loopguard.cli.replay import sources, workers
@@ -21,7 +21,7 @@ from otel_loopguard.cli.replay.input_reader import InputReader
 from otel_loopguard.cli.replay.judge import PolicyJudge
 from otel_loopguard.cli.replay.summary import notes
 from otel_loopguard.engine.policy.policy import Policy
-from otel_loopguard.engine.words import Action
+from otel_loopguard.engine.vocabulary import Action
 from otel_loopguard.errors import LoopGuardError
 from otel_loopguard.policy_files.load import load_text
 
@@ -166,8 +166,8 @@ def _warn(survey: Survey, settings: LoosenedSettings, recording: InputReader) ->
     """Name the runs that may be loops: they look stuck, are refused in spite of the policy, or need a limit alone."""
     if survey.stuck:
         print(*document.stuck(survey), sep="\n", file=sys.stderr)
-    if survey.left_out[LeftOut.STUCK]:
-        print(_remedy(survey.left_out[LeftOut.STUCK], has_spans=recording.has_spans), file=sys.stderr)
+    if survey.left_out[ReasonLeftOut.STUCK]:
+        print(_remedy(survey.left_out[ReasonLeftOut.STUCK], has_spans=recording.has_spans), file=sys.stderr)
     for line in document.still_refused(survey):
         print(line, file=sys.stderr)
     rare = list(document.rare(settings))

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from otel_loopguard.cli.calibrate.loosen import can_be_loosened
-from otel_loopguard.cli.calibrate.survey import LeftOut, Peak
+from otel_loopguard.cli.calibrate.survey import HighestCount, ReasonLeftOut
 from otel_loopguard.cli.output import counted
 from otel_loopguard.cli.replay.summary import table
 from otel_loopguard.engine.modes import DEFAULT_RULES, ROWS
 from otel_loopguard.engine.policy.check import dotted
-from otel_loopguard.engine.words import Kind
+from otel_loopguard.engine.vocabulary import Kind
 from otel_loopguard.version import __version__
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def _runs(survey: Survey) -> Iterator[str]:
 
 def stuck(survey: Survey) -> Iterator[str]:
     """Yield lines that name the runs that look stuck, with the first refused call of each; none without such runs."""
-    number = survey.stuck_successes + survey.left_out[LeftOut.STUCK]
+    number = survey.stuck_successes + survey.left_out[ReasonLeftOut.STUCK]
     if not number:
         return
     good = f", {survey.stuck_successes:,} of them good by label or by --all-good" if survey.stuck_successes else ""
@@ -124,7 +124,7 @@ def _limits(survey: Survey) -> Iterator[str]:
     policy = survey.judges[0].compiled.policy
     rows = []
     for mode in policy.order or DEFAULT_RULES:
-        peak, rule = survey.peaks.get(str(mode), Peak()), policy.rule(mode)
+        peak, rule = survey.peaks.get(str(mode), HighestCount()), policy.rule(mode)
         if not rule.block or not rule.nudge or (mode in _DECLARED and not peak.count):
             continue
         busiest = str(peak.count) if peak.count else f"below {rule.nudge}"

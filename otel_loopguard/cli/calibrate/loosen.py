@@ -13,7 +13,7 @@ from otel_loopguard.cli.output import counted
 from otel_loopguard.engine.modes import DECLARED, Mode
 from otel_loopguard.engine.policy.toml_lines import line_of, lines_of
 from otel_loopguard.engine.quoting import is_plain_name
-from otel_loopguard.engine.words import Kind
+from otel_loopguard.engine.vocabulary import Kind
 from otel_loopguard.policy_files.files import read_bytes
 from otel_loopguard.policy_files.load import load_policy
 

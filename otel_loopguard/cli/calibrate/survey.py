@@ -18,7 +18,7 @@ from otel_loopguard.cli.replay.recorded_runs import is_known
 from otel_loopguard.engine.modes import Mode
 from otel_loopguard.engine.quoting import clean_name
 from otel_loopguard.engine.rule import Rule
-from otel_loopguard.engine.words import Action, ToolCall
+from otel_loopguard.engine.vocabulary import Action, ToolCall
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,7 +37,7 @@ MAX_CALLS = "max_calls"
 """Stands for a mode in causes: the policy's bound on the calls of a turn, which is no mode."""
 
 
-class LeftOut(str, enum.Enum):
+class ReasonLeftOut(str, enum.Enum):
     """The reason for which a run is not counted as good."""
 
     STUCK = "as stuck (the starting policy would have ended the run)"
@@ -96,7 +96,7 @@ class Sample:
 
 
 @dataclass
-class Peak:
+class HighestCount:
     """The highest count of a mode in the good runs, under the starting policy."""
 
     count: int = 0
@@ -121,14 +121,14 @@ class Survey:
     """Count every run as good, also if it looks stuck or is labelled as failed."""
     fitted: Sample = field(default_factory=Sample)
     held_out: Sample = field(default_factory=Sample)
-    left_out: Counter[LeftOut] = field(default_factory=Counter)
+    left_out: Counter[ReasonLeftOut] = field(default_factory=Counter)
     still_refused: list[RefusedRun] = field(default_factory=list)
     """The first ten good runs, fitted or held out, in which the policy found so far refuses calls."""
     stuck: list[RefusedRun] = field(default_factory=list)
     """The first ten runs that look stuck, whether they are left out or not."""
     stuck_successes: int = 0
     """Runs that look stuck and count as good, by their label or ``all_good``."""
-    peaks: dict[str, Peak] = field(default_factory=dict)
+    peaks: dict[str, HighestCount] = field(default_factory=dict)
     tools: Counter[str] = field(default_factory=Counter)
     """Calls by tool."""
     refusals: Counter[frozenset[Cause]] = field(default_factory=Counter)
@@ -163,18 +163,18 @@ class Survey:
         if sample is self.fitted:
             self._add_causes(after, clean_name(name))
 
-    def _left_out(self, judged: Judged) -> LeftOut | None:
+    def _left_out(self, judged: Judged) -> ReasonLeftOut | None:
         success = judged.success if isinstance(judged, JudgedRun) else None
         if not judged.calls:
-            return LeftOut.NO_CALLS
+            return ReasonLeftOut.NO_CALLS
         if not _has_evidence(judged):
-            return LeftOut.NO_EVIDENCE
+            return ReasonLeftOut.NO_EVIDENCE
         if success is False and not self.all_good:
-            return LeftOut.FAILED
+            return ReasonLeftOut.FAILED
         if any(trip.action >= Action.CONCLUDE for trip in judged.trips[0]):
             _add_run(self.stuck, judged.run_id, judged.trips[0])
             if not (success or self.all_good):
-                return LeftOut.STUCK
+                return ReasonLeftOut.STUCK
             self.stuck_successes += 1
         return None
 
@@ -186,17 +186,17 @@ class Survey:
 
     def _count_peaks(self, judged: Judged) -> None:
         for trip in judged.trips[0]:
-            peak, is_refusal = self.peaks.setdefault(trip.mode, Peak()), trip.action >= Action.REUSE
+            peak, is_refusal = self.peaks.setdefault(trip.mode, HighestCount()), trip.action >= Action.REUSE
             found, best = (is_refusal, trip.count, -trip.limit), (peak.is_refusal, peak.count, -peak.limit)
             if trip.mode not in self.probed and found > best:
                 peak.is_refusal, peak.count, peak.limit = is_refusal, trip.count, trip.limit
         for mode, trips in zip(self.probed, judged.trips[2:], strict=True):
             counts = [trip.count for trip in trips if trip.action >= Action.REUSE]
-            peak = self.peaks.setdefault(mode, Peak())
+            peak = self.peaks.setdefault(mode, HighestCount())
             peak.count = max(peak.count, *counts, 0)
         refusing = {trip.mode for trip in judged.trips[0] if trip.action >= Action.REUSE}
         for tripped in {trip.mode for trip in judged.trips[0]}:
-            peak = self.peaks.setdefault(tripped, Peak())
+            peak = self.peaks.setdefault(tripped, HighestCount())
             peak.tripped += 1
             peak.refused += tripped in refusing
 

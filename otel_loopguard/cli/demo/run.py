@@ -14,7 +14,7 @@ from opentelemetry.sdk.trace import SpanProcessor
 from otel_loopguard import semconv
 from otel_loopguard.cli.demo.stories import LANGGRAPH, POLICY
 from otel_loopguard.cli.demo.world import make_tools
-from otel_loopguard.engine.words import Action, Sameness, Usage
+from otel_loopguard.engine.vocabulary import Action, Sameness, Usage
 from otel_loopguard.errors import ToolLoopError
 from otel_loopguard.instrumentation.call import GuardedCall
 from otel_loopguard.instrumentation.instrumentor import instrument, uninstrument
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from otel_loopguard.cli.demo.stories import NextCall, Story
     from otel_loopguard.cli.demo.world import Tools
-    from otel_loopguard.engine.words import Record
+    from otel_loopguard.engine.vocabulary import Record
     from otel_loopguard.testing.agent import Ask, Transcript
 
     Agent: TypeAlias = Callable[[Tools, NextCall], Transcript]

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import orjson
 
 from otel_loopguard.cli.doctor.endpoint import of_exporters
-from otel_loopguard.cli.doctor.examine import examine, reason_of_failed_start
 from otel_loopguard.cli.doctor.finding_kinds import BREAKS, OPEN, TELLS, WARNS, Finding
 from otel_loopguard.cli.doctor.findings import of_end, of_names, of_policy, of_program, of_start, versions
+from otel_loopguard.cli.doctor.run_with_probe import examine, reason_of_failed_start
 from otel_loopguard.cli.doctor.store import of_store
 from otel_loopguard.cli.policy import settings_of
 from otel_loopguard.engine.policy.check import dotted

@@ -10,7 +10,7 @@ from otel_loopguard.cli.doctor.finding_kinds import Finding, finding
 from otel_loopguard.cli.ineffective import ineffective
 from otel_loopguard.cli.output import counted
 from otel_loopguard.component_names import find_wrong_names
-from otel_loopguard.engine.words import Action
+from otel_loopguard.engine.vocabulary import Action
 from otel_loopguard.environment_variables import PREFIX
 from otel_loopguard.instrumentation.unguarded import IN_REQUESTS, UNREAD
 from otel_loopguard.policy_files.load import VARIABLES, WITH_MISTAKES

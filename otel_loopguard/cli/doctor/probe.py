@@ -18,7 +18,7 @@ from functools import partial, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from otel_loopguard.engine.words import Action
+from otel_loopguard.engine.vocabulary import Action
 from otel_loopguard.errors import ToolLoopError
 from otel_loopguard.instrumentation.aborts import LoopAbort
 from otel_loopguard.instrumentation.frameworks import FRAMEWORKS
@@ -33,7 +33,7 @@ from otel_loopguard.turns.runs import Runs
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from otel_loopguard.engine.words import Trip
+    from otel_loopguard.engine.vocabulary import Trip
     from otel_loopguard.guard.turn import Turn
     from otel_loopguard.instrumentation.targets import Original
 

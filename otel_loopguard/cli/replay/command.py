@@ -10,7 +10,7 @@ from otel_loopguard.cli.options import add_policy_choice, megabytes
 from otel_loopguard.cli.policy import chosen_policy
 from otel_loopguard.cli.replay import sources, workers
 from otel_loopguard.cli.replay.replay import Replay
-from otel_loopguard.engine.words import Action
+from otel_loopguard.engine.vocabulary import Action
 from otel_loopguard.errors import PolicyError
 from otel_loopguard.policy_files.load import preset_names
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from otel_loopguard import report
 from otel_loopguard.cli.replay.judge import shown_tool
 from otel_loopguard.cli.replay.recorded_runs import is_known, seconds
-from otel_loopguard.engine.words import ToolCall
+from otel_loopguard.engine.vocabulary import ToolCall
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from otel_loopguard.cli.replay.judge import PolicyJudge, TripOfRun
     from otel_loopguard.cli.replay.recorded_runs import RecordedRun
     from otel_loopguard.cli.replay.span_buffer import JudgedTurn
-    from otel_loopguard.cli.replay.spent import TokensSpent
+    from otel_loopguard.cli.replay.token_sums import TokensSpent
     from otel_loopguard.engine.compiled import CompiledPolicy
 
 
-class Html:
+class HtmlReport:
     """The HTML report of a replay."""
 
     def __init__(self, path: str, policy: str, compiled: CompiledPolicy) -> None:

@@ -17,17 +17,17 @@ from otel_loopguard.engine.conversation_memory import PlaceInConversation
 from otel_loopguard.engine.quoting import clean_name, is_plain_name
 from otel_loopguard.engine.state import State
 from otel_loopguard.engine.values.normalise import utf8
-from otel_loopguard.engine.words import OVER_TURNS, Action, Record, Sameness
+from otel_loopguard.engine.vocabulary import OVER_TURNS, Action, Record, Sameness
 from otel_loopguard.guard.conversation_memories import ConversationMemories
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from otel_loopguard.cli.replay.recorded_turn import Folded
+    from otel_loopguard.cli.replay.recorded_turn import JudgedCall
     from otel_loopguard.engine.policy.policy import Policy
     from otel_loopguard.engine.tools.contracts import Tool
     from otel_loopguard.engine.values.fingerprint import Fingerprinter
-    from otel_loopguard.engine.words import Trip
+    from otel_loopguard.engine.vocabulary import Trip
     from otel_loopguard.spans.ancestry import Ancestry, TurnName
     from otel_loopguard.spans.otlp import ToolSpan
 
@@ -109,14 +109,14 @@ class PolicyJudge:
         return PlaceInConversation(self.memory, f"{span.service} {conversation}", number)
 
 
-def trips_of(folded: Iterable[Folded], turn: int = 0) -> list[TripOfRun]:
+def trips_of(folded: Iterable[JudgedCall], turn: int = 0) -> list[TripOfRun]:
     """Return the trips to list of the calls of a turn, in the order of the calls. ``turn`` is its position."""
     trips = [_trip_of(one, one.trip, turn) for one in folded if one.trip is not None and is_listed(one.trip)]
     trips.sort(key=attrgetter("call"))
     return trips
 
 
-def _trip_of(folded: Folded, trip: Trip, turn: int) -> TripOfRun:
+def _trip_of(folded: JudgedCall, trip: Trip, turn: int) -> TripOfRun:
     record = folded.record
     lost = trip.action >= Action.REUSE and record.sameness is not None and result_was_new(record)
     tool = shown_tool(record.resolved.tool, record.registered)

@@ -6,13 +6,13 @@ from math import isfinite
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from otel_loopguard.cli.replay.judge import trips_of
-from otel_loopguard.cli.replay.recorded_turn import Folded, RecordedTurn
+from otel_loopguard.cli.replay.recorded_turn import JudgedCall, RecordedTurn
 from otel_loopguard.cli.replay.summary import Missing
 from otel_loopguard.engine.conversation_memory import PlaceInConversation
 from otel_loopguard.engine.events import Began
 from otel_loopguard.engine.values.fingerprint import Fingerprinter
 from otel_loopguard.engine.values.results import ERROR_SALT, outcome_facts
-from otel_loopguard.engine.words import Outcome, ToolCall
+from otel_loopguard.engine.vocabulary import Outcome, ToolCall
 from otel_loopguard.guard.conversation_memories import ConversationMemories
 from otel_loopguard.guard.turn import is_registered
 
@@ -103,7 +103,7 @@ def replay(run: RecordedRun, judge: PolicyJudge) -> list[TripOfRun]:
     for number, calls in enumerate(turn["calls"] for turn in run.turns):
         if not calls:
             continue
-        folded: list[Folded] = []
+        folded: list[JudgedCall] = []
         turn = RecordedTurn(judge.state(FINGERPRINTER), folded.append)
         turn.state.place = None if memory is None else PlaceInConversation(memory, "", number)
         for call in calls:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from otel_loopguard.cli.replay.timeline import Timeline
 from otel_loopguard.engine.events import Concluded, Ended, Found, Ran
 from otel_loopguard.engine.fold import fold, opened
-from otel_loopguard.engine.words import Action, Sameness
-from otel_loopguard.guard.callbacks import HookFaults, custom_nudges, custom_trips
+from otel_loopguard.engine.vocabulary import Action, Sameness
+from otel_loopguard.guard.callbacks import CallbackFaults, custom_nudges, custom_trips
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from otel_loopguard.engine.values.pending import PendingWords
     from otel_loopguard.engine.values.results import OutcomeFacts
     from otel_loopguard.engine.verdict import Verdict
-    from otel_loopguard.engine.words import Record, Trip
+    from otel_loopguard.engine.vocabulary import Record, Trip
 
 
-_FAULTS = HookFaults()
+_FAULTS = CallbackFaults()
 """Logs each fault of a user's own detector once."""
 
 
@@ -59,7 +59,7 @@ class JudgeableCall(Protocol):
         """Return the facts about its outcome; None if it was cancelled. The parameters are as of ``outcome_facts``."""
 
 
-class Folded(NamedTuple):
+class JudgedCall(NamedTuple):
     """A call that was judged and is over."""
 
     position: int
@@ -87,7 +87,7 @@ class _Running(NamedTuple):
 class RecordedTurn:
     """A turn of recorded calls, judged by one policy."""
 
-    def __init__(self, state: State, over: Callable[[Folded], None]) -> None:
+    def __init__(self, state: State, over: Callable[[JudgedCall], None]) -> None:
         """``state`` is that of a new turn. ``over`` gets each call when it is over."""
         self.state = state
         self.timeline = Timeline(state.history)
@@ -113,7 +113,7 @@ class RecordedTurn:
         verdict = fold(self.state, event, now)
         record: Any = verdict.record
         if event.ran is False:
-            self._over(Folded(position, call, record, verdict.trip, in_vain=not call.stopped_by_user))
+            self._over(JudgedCall(position, call, record, verdict.trip, in_vain=not call.stopped_by_user))
         else:
             timeline.add(_Running(position, call, event, record, now), call.ended)
 
@@ -136,7 +136,7 @@ class RecordedTurn:
             Ended(position, event, record, facts, child_news=child_news, finds=self._has_own and event.judged)
         )
         in_vain = record.ran_in_vain or (trip is not None and trip.verdict >= Action.REUSE)
-        self._over(Folded(position, call, record, trip or _shown(verdict.trip, event), verdict.recovered, in_vain))
+        self._over(JudgedCall(position, call, record, trip or _shown(verdict.trip, event), verdict.recovered, in_vain))
 
     def _fold_end(self, event: Any) -> Verdict:
         """Judge an outcome, with what a user's own detectors find in it, as a live turn does."""
@@ -160,7 +160,7 @@ class RecordedTurn:
         verdict = self._fold_end(Ran(position, event, ended, ran))
         record: Any = verdict.record
         in_vain = record.ran_in_vain or (verdict.trip is not None and verdict.trip.verdict >= Action.REUSE)
-        self._over(Folded(position, call, record, _shown(verdict.trip, event), verdict.recovered, in_vain))
+        self._over(JudgedCall(position, call, record, _shown(verdict.trip, event), verdict.recovered, in_vain))
 
 
 def _shown(trip: Trip | None, event: Began) -> Trip | None:

@@ -10,12 +10,12 @@ from typing import IO, TYPE_CHECKING, Any
 import orjson
 
 from otel_loopguard.cli.output import counted, write_line
-from otel_loopguard.cli.replay.html import Html, turns_of
+from otel_loopguard.cli.replay.html import HtmlReport, turns_of
 from otel_loopguard.cli.replay.input_reader import NOTHING_READ, InputReader
 from otel_loopguard.cli.replay.judge import PolicyJudge, TripOfRun
 from otel_loopguard.cli.replay.line_judge import JudgedRun
 from otel_loopguard.cli.replay.summary import Summary, notes, tables, verdict, watch_notes, watch_tables
-from otel_loopguard.engine.words import Action
+from otel_loopguard.engine.vocabulary import Action
 from otel_loopguard.errors import LoopGuardError
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class Replay:
         )
         self._summaries = [Summary(name) for name, _ in policies]
         self._json = json
-        self._html = Html(html, policies[0][0], judges[0].compiled) if html is not None else None
+        self._html = HtmlReport(html, policies[0][0], judges[0].compiled) if html is not None else None
 
     @property
     def strongest(self) -> Action:

@@ -12,15 +12,15 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from otel_loopguard.cli.replay.judge import TripOfRun, reached, trips_of
-from otel_loopguard.cli.replay.recorded_turn import Folded, RecordedTurn
-from otel_loopguard.cli.replay.spent import requests_of, spent
+from otel_loopguard.cli.replay.recorded_turn import JudgedCall, RecordedTurn
+from otel_loopguard.cli.replay.token_sums import requests_of, spent
 from otel_loopguard.spans.ancestry import Ancestry, TurnName
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from otel_loopguard.cli.replay.judge import PolicyJudge, Reached
-    from otel_loopguard.cli.replay.spent import TokensSpent
+    from otel_loopguard.cli.replay.token_sums import TokensSpent
     from otel_loopguard.spans.otlp import ModelSpan, RecordedCall, ToolSpan
 
 MOST_HELD = 100_000
@@ -65,7 +65,7 @@ class _OpenTurn:
 
     def __init__(self, judges: list[PolicyJudge]) -> None:
         self.calls = 0
-        self.folded: list[list[Folded]] = [[] for _ in judges]
+        self.folded: list[list[JudgedCall]] = [[] for _ in judges]
         """The calls that are over and not handed out yet, for each judge."""
         self.turns = [
             RecordedTurn(judge.state(), of_judge.append) for judge, of_judge in zip(judges, self.folded, strict=True)
@@ -74,7 +74,7 @@ class _OpenTurn:
         """What the judged parts reached, for each judge; None before the first one."""
 
 
-class _Held:
+class _HeldSpans:
     """The held spans of a trace, of a conversation, or of a turn of the guard's own spans."""
 
     __slots__ = ("requests", "size", "spans", "touched", "turns", "until")
@@ -103,7 +103,7 @@ class SpanBuffer:
         self.ancestry = Ancestry(min((judge.turns_by for judge in judges), default="conversation"))
         self._judges = judges
         self._most_held, self._quiet = most_held, quiet
-        self._held_by: OrderedDict[TurnName, _Held] = OrderedDict()
+        self._held_by: OrderedDict[TurnName, _HeldSpans] = OrderedDict()
         self._held = self._size = 0
         self._over: OrderedDict[TurnName, None] = OrderedDict()
         self._requests: OrderedDict[str, list[ModelSpan]] = OrderedDict()
@@ -127,11 +127,11 @@ class SpanBuffer:
                 return
             yield from self._close(oldest)
 
-    def _hold(self, name: TurnName, span: ToolSpan, size: int) -> _Held | None:
+    def _hold(self, name: TurnName, span: ToolSpan, size: int) -> _HeldSpans | None:
         """Hold a span; None if it is late."""
         held = self._held_by.get(name)
         if held is None:
-            held = self._held_by[name] = _Held()
+            held = self._held_by[name] = _HeldSpans()
             self.late += name in self._over
         if span.order < held.until:
             self.late += 1
@@ -177,7 +177,7 @@ class SpanBuffer:
         del self._held_by[name]
         _remember(self._over, name)
 
-    def _judge(self, name: TurnName, held: _Held, keep: int) -> Iterator[JudgedTurn]:
+    def _judge(self, name: TurnName, held: _HeldSpans, keep: int) -> Iterator[JudgedTurn]:
         """Judge the held spans, all but the last ``keep``. Spans of a conversation are held for that instead."""
         held.spans.sort(key=_in_order)
         ready = held.spans[: len(held.spans) - keep] if keep else held.spans
@@ -211,7 +211,7 @@ class SpanBuffer:
                 self._held_by[turn].requests += of_turn
 
     def _judge_turn(
-        self, name: TurnName, held: _Held, ready: list[ToolSpan], requests: list[ModelSpan], *, is_last: bool
+        self, name: TurnName, held: _HeldSpans, ready: list[ToolSpan], requests: list[ModelSpan], *, is_last: bool
     ) -> JudgedTurn:
         own = any(span.own for span in ready)
         calls = [span.read() for span in _once(ready, self.ancestry)]

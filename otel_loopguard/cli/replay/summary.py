@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from otel_loopguard.cli.output import counted
 from otel_loopguard.cli.replay.judge import reached
-from otel_loopguard.cli.replay.spent import TokensSpent
-from otel_loopguard.engine.words import Action
+from otel_loopguard.cli.replay.token_sums import TokensSpent
+from otel_loopguard.engine.vocabulary import Action
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

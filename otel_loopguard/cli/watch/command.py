@@ -69,7 +69,7 @@ def run(arguments: argparse.Namespace) -> int:
             "programs that run elsewhere: otel-loopguard watch --otlp :4317"
         )
     # Imported here, because `--help` needs none of these, and they import the SDK.
-    from otel_loopguard.cli.doctor.examine import run_with  # noqa: PLC0415 - see above
+    from otel_loopguard.cli.doctor.run_with_probe import run_with  # noqa: PLC0415 - see above
     from otel_loopguard.cli.replay.replay import Replay  # noqa: PLC0415 - see above
     from otel_loopguard.cli.replay.sources import Reader  # noqa: PLC0415 - see above
     from otel_loopguard.cli.watch.recorder import FILE  # noqa: PLC0415 - see above
@@ -98,7 +98,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _policy() -> Policy:
     """Return the policy of the environment, with the action ``block`` if its own is a weaker one."""
     from otel_loopguard.cli.policy import chosen_policy  # noqa: PLC0415 - see above
-    from otel_loopguard.engine.words import Action  # noqa: PLC0415 - see above
+    from otel_loopguard.engine.vocabulary import Action  # noqa: PLC0415 - see above
 
     policy = chosen_policy(None, None).checked("environment")
     return policy if policy.action >= Action.BLOCK else replace(policy, action=Action.BLOCK)

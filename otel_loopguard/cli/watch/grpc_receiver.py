@@ -39,7 +39,7 @@ _GZIP_BEGIN = b"\x1f\x8b"
 """The first bytes of gzip. No message of protobuf begins like that."""
 
 
-class _Requests:
+class _ExportsInProgress:
     """The exports whose message is being read, the oldest first."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
@@ -90,7 +90,7 @@ class GrpcReceiver:
     ) -> None:
         """Bind the address, or raise ``LoopGuardError``. A connection that is idle for ``quiet`` seconds is closed."""
         self._judge = judge
-        self.requests = _Requests(clock)
+        self.requests = _ExportsInProgress(clock)
         self._over = Event()
         self._dropping = Thread(target=self._drop_slow, name="loopguard-watch-grpc-slow", daemon=True)
         options = [

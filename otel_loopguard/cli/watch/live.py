@@ -21,7 +21,7 @@ from otel_loopguard.cli.watch.budget import (
     Share,
 )
 from otel_loopguard.cli.watch.otlp_messages import MalformedError, decoded, json_size, protobuf_size, spans_of_message
-from otel_loopguard.cli.watch.turns import JudgementSink, WatchedTurns
+from otel_loopguard.cli.watch.turns import WatchedTurns, WatchListener
 from otel_loopguard.spans.ancestry import TURNS_BY, Ancestry
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ _TICKS = 20
 """Times in each window at which the turns are judged."""
 
 
-class LiveReport(JudgementSink, Protocol):
+class LiveReport(WatchListener, Protocol):
     """A report that counts messages, too."""
 
     def received(self, spans: int) -> None:

@@ -19,10 +19,10 @@ from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags, set_s
 
 from otel_loopguard import semconv
 from otel_loopguard.engine.quoting import clean_name
-from otel_loopguard.engine.words import Action, First, hash_text
+from otel_loopguard.engine.vocabulary import Action, First, hash_text
 from otel_loopguard.shield import Shield
 from otel_loopguard.spans.service_name import Service
-from otel_loopguard.telemetry.call_span import shown_name
+from otel_loopguard.telemetry.call_span import printable_name
 from otel_loopguard.telemetry.log_records import LogRecords
 from otel_loopguard.telemetry.loop_event import event_attributes
 from otel_loopguard.telemetry.meters import Meters, announced_trips
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from otel_loopguard.cli.watch.exports import Exports
     from otel_loopguard.cli.watch.live import LiveJudge
     from otel_loopguard.cli.watch.turns import Reported
-    from otel_loopguard.engine.words import Trip
+    from otel_loopguard.engine.vocabulary import Trip
     from otel_loopguard.spans.ancestry import TurnName
     from otel_loopguard.spans.otlp import ToolSpan
     from otel_loopguard.telemetry.settings import Settings
@@ -262,7 +262,7 @@ class WatchReport:
 def _shown(reported: Reported) -> str:
     """Return the tool's name as it may be shown in labels and logs."""
     foreign = reported.call.foreign
-    return shown_name(foreign.call) if foreign is not None else reported.call.span.tool
+    return printable_name(foreign.call) if foreign is not None else reported.call.span.tool
 
 
 def _context_of(span: ToolSpan) -> Context:

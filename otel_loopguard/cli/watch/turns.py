@@ -17,15 +17,15 @@ from otel_loopguard.cli.replay.judge import is_listed
 from otel_loopguard.cli.replay.recorded_turn import RecordedTurn
 from otel_loopguard.engine.events import Reached
 from otel_loopguard.engine.fold import fold
-from otel_loopguard.engine.words import Action, First
+from otel_loopguard.engine.vocabulary import Action, First
 from otel_loopguard.spans.ancestry import TurnName
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from otel_loopguard.cli.replay.judge import PolicyJudge
-    from otel_loopguard.cli.replay.recorded_turn import Folded
-    from otel_loopguard.engine.words import Record, Trip
+    from otel_loopguard.cli.replay.recorded_turn import JudgedCall
+    from otel_loopguard.engine.vocabulary import Record, Trip
     from otel_loopguard.shield import Shield
     from otel_loopguard.spans.ancestry import Ancestry
     from otel_loopguard.spans.otlp import RecordedCall, ToolSpan
@@ -50,7 +50,7 @@ class Reported(NamedTuple):
     record: Record
 
 
-class JudgementSink(Protocol):
+class WatchListener(Protocol):
     """Gets what is found about the spans, on the thread that judges."""
 
     def call(self, reported: Reported) -> None:
@@ -90,7 +90,7 @@ class _Waiting:
 class _LiveTurn:
     """One turn: the calls that were judged, and the spans that wait."""
 
-    def __init__(self, name: TurnName, judge: PolicyJudge, report: JudgementSink) -> None:
+    def __init__(self, name: TurnName, judge: PolicyJudge, report: WatchListener) -> None:
         self.recorded = RecordedTurn(judge.state(), self._report_call)
         self.name = name
         """Its name in the report, which never changes."""
@@ -114,7 +114,7 @@ class _LiveTurn:
         now = self.recorded.timeline.now
         return span.in_order < self.until or (now is not None and bool(span.start) and span.start < now * 1e9 - 1e3)
 
-    def _report_call(self, over: Folded) -> None:
+    def _report_call(self, over: JudgedCall) -> None:
         reported = Reported(self.name, over.position, over.call, over.record)
         if over.trip is not None and is_listed(over.trip):
             trip = over.trip._replace(action=Action.OBSERVE)
@@ -169,7 +169,7 @@ class WatchedTurns:
         self,
         judge: PolicyJudge,
         ancestry: Ancestry,
-        report: JudgementSink,
+        report: WatchListener,
         shield: Shield,
         *,
         window: float,

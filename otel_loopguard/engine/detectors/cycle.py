@@ -12,7 +12,7 @@ from otel_loopguard.engine.settings import COUNT, Setting
 
 if TYPE_CHECKING:
     from otel_loopguard.engine.history.history import History
-    from otel_loopguard.engine.words import Record, Trip
+    from otel_loopguard.engine.vocabulary import Record, Trip
 
 
 def before(history: History, record: Record, rule: Rule) -> Trip | None:

@@ -10,7 +10,7 @@ from otel_loopguard.engine.history.call_stats import BRIEF, SUCCESS
 from otel_loopguard.engine.history.evidence import Reason
 from otel_loopguard.engine.rule import Rule
 from otel_loopguard.engine.settings import Setting
-from otel_loopguard.engine.words import Action, Record, Sameness, Trip
+from otel_loopguard.engine.vocabulary import Action, Record, Sameness, Trip
 
 if TYPE_CHECKING:
     from otel_loopguard.engine.history.history import History

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from otel_loopguard.engine.detectors.trips import nudge_limit, refusal, trip, unchanged
 from otel_loopguard.engine.history.call_stats import ACKNOWLEDGED, ACTED, PENDING, TRANSIENT
-from otel_loopguard.engine.words import Action, Record, Trip
+from otel_loopguard.engine.vocabulary import Action, Record, Trip
 
 if TYPE_CHECKING:
     from otel_loopguard.engine.history.history import History

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from otel_loopguard.engine.detectors import generic_repeat
 from otel_loopguard.engine.detectors.row import Detector, Sentences, at_a_repeat
 from otel_loopguard.engine.detectors.trips import trip
-from otel_loopguard.engine.words import Action, Record, Trip
+from otel_loopguard.engine.vocabulary import Action, Record, Trip
 
 if TYPE_CHECKING:
     from otel_loopguard.engine.history.history import History

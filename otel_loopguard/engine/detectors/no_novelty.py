@@ -9,7 +9,7 @@ from otel_loopguard.engine.detectors.trips import refusal, trip, unchanged
 from otel_loopguard.engine.history.evidence import strength
 from otel_loopguard.engine.rule import Rule
 from otel_loopguard.engine.settings import Setting
-from otel_loopguard.engine.words import OVER_TURNS, Action, Record, Trip
+from otel_loopguard.engine.vocabulary import OVER_TURNS, Action, Record, Trip
 
 if TYPE_CHECKING:
     from otel_loopguard.engine.history.history import History

@@ -11,7 +11,7 @@ from otel_loopguard.engine.rule import Rule
 
 if TYPE_CHECKING:
     from otel_loopguard.engine.history.history import History
-    from otel_loopguard.engine.words import Record, Trip
+    from otel_loopguard.engine.vocabulary import Record, Trip
 
 _PERIOD = 2
 

@@ -12,7 +12,7 @@ from otel_loopguard.engine.detectors.trips import is_proven, nudge_limit, refusa
 from otel_loopguard.engine.history.clock import slow_haste
 from otel_loopguard.engine.rule import Rule
 from otel_loopguard.engine.settings import Setting
-from otel_loopguard.engine.words import Action, Record, Sameness, Trip
+from otel_loopguard.engine.vocabulary import Action, Record, Sameness, Trip
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

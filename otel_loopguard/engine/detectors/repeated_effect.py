@@ -8,7 +8,7 @@ from otel_loopguard.engine.detectors.row import About, Detector, at_a_repeat
 from otel_loopguard.engine.detectors.trips import refusal, trip, unchanged
 from otel_loopguard.engine.rule import Rule
 from otel_loopguard.engine.settings import Setting
-from otel_loopguard.engine.words import Action, Record, Trip
+from otel_loopguard.engine.vocabulary import Action, Record, Trip
 
 if TYPE_CHECKING:
     from otel_loopguard.engine.history.history import History

@@ -9,7 +9,7 @@ from otel_loopguard.engine.detectors.row import About, Bound, Counter, Detector,
 from otel_loopguard.engine.detectors.trips import trip
 from otel_loopguard.engine.rule import Rule
 from otel_loopguard.engine.settings import Setting
-from otel_loopguard.engine.words import Action, Record, Trip
+from otel_loopguard.engine.vocabulary import Action, Record, Trip
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

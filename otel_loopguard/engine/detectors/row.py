@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from otel_loopguard.engine.history.history import History
     from otel_loopguard.engine.settings import Setting
-    from otel_loopguard.engine.words import Record, Trip
+    from otel_loopguard.engine.vocabulary import Record, Trip
 
     Check = Callable[[History, Record, Rule], Trip | None]
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from otel_loopguard.engine.detectors.row import NEVER, About, Bound, Counter, Detector, lowest
 from otel_loopguard.engine.detectors.trips import judges_untried, trip
 from otel_loopguard.engine.rule import Rule
-from otel_loopguard.engine.words import Action, Kind, Record, Sameness, Trip
+from otel_loopguard.engine.vocabulary import Action, Kind, Record, Sameness, Trip
 
 if TYPE_CHECKING:
     from otel_loopguard.engine.history.history import History

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from otel_loopguard.engine.history.clock import seconds_left
-from otel_loopguard.engine.words import Action, Record, Trip
+from otel_loopguard.engine.vocabulary import Action, Record, Trip
 
 if TYPE_CHECKING:
     from otel_loopguard.engine.history.history import History

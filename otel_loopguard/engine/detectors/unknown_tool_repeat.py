@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from otel_loopguard.engine.detectors.row import About, Bound, Counter, Detector, Sentences, lowest
 from otel_loopguard.engine.detectors.trips import trip
 from otel_loopguard.engine.rule import Rule
-from otel_loopguard.engine.words import Action, Record, Trip
+from otel_loopguard.engine.vocabulary import Action, Record, Trip
 
 if TYPE_CHECKING:
     from otel_loopguard.engine.history.history import History

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from otel_loopguard.engine.history.call_stats import CallStats
     from otel_loopguard.engine.history.history import History
-    from otel_loopguard.engine.words import Record
+    from otel_loopguard.engine.vocabulary import Record
 
 _FEWEST_PAUSES = 3
 _MOST_DOUBLINGS = 20

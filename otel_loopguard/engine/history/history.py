@@ -19,12 +19,12 @@ from otel_loopguard.engine.history.bounded import EMPTY
 from otel_loopguard.engine.history.call_stats import LINE_LENGTH, CallStats
 from otel_loopguard.engine.history.losses import Losses
 from otel_loopguard.engine.history.tool_stats import ToolStats
-from otel_loopguard.engine.words import USER_STOP, Action, First, Kind, Trip
+from otel_loopguard.engine.vocabulary import USER_STOP, Action, First, Kind, Trip
 from otel_loopguard.errors import LoopGuardError
 from otel_loopguard.interrupts import pass_interrupt
 
 if TYPE_CHECKING:
-    from otel_loopguard.engine.words import Record
+    from otel_loopguard.engine.vocabulary import Record
 
 MOST_CALLS = 1_024
 MOST_FEW = 32

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 from otel_loopguard.engine.history.bounded import EMPTY, kept
 from otel_loopguard.engine.values.answers import answer_fingerprint, answer_outline
 from otel_loopguard.engine.values.queries import query_of
-from otel_loopguard.engine.words import Kind
+from otel_loopguard.engine.vocabulary import Kind
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from otel_loopguard.engine.values.fingerprint import Fingerprinter
     from otel_loopguard.engine.values.results import OutcomeFacts
-    from otel_loopguard.engine.words import Record
+    from otel_loopguard.engine.vocabulary import Record
 
 _MOST_QUERIES = 32
 _MOST_ANSWERS = 256

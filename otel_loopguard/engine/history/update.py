@@ -20,13 +20,13 @@ from otel_loopguard.engine.history.evidence import limit_of, strength, weigh
 from otel_loopguard.engine.history.history import MOST_REMEMBERED, SHORTEST_PAUSE, History
 from otel_loopguard.engine.history.losses import Losses
 from otel_loopguard.engine.values.compare import compare, detailed_fingerprints
-from otel_loopguard.engine.words import Action, Kind, Record, Sameness
+from otel_loopguard.engine.vocabulary import Action, Kind, Record, Sameness
 
 if TYPE_CHECKING:
     from otel_loopguard.engine.history.call_stats import CallStats
     from otel_loopguard.engine.values.fingerprint import Fingerprinter
     from otel_loopguard.engine.values.results import OutcomeFacts
-    from otel_loopguard.engine.words import Trip
+    from otel_loopguard.engine.vocabulary import Trip
 
 MOST_PAIRS = 4_096
 

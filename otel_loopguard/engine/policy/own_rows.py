@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, get_args
 from otel_loopguard.engine.detectors.row import Advice, OncePer, Sentences
 from otel_loopguard.engine.rule import OF_EVERY_MODE, Rule
 from otel_loopguard.engine.settings import SENTENCE, Setting
-from otel_loopguard.engine.words import USER_STOP
+from otel_loopguard.engine.vocabulary import USER_STOP
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator

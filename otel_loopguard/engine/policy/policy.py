@@ -23,7 +23,7 @@ from otel_loopguard.engine.modes import COUNTED_ROWS, DEFAULT_RULES, ROWS
 from otel_loopguard.engine.policy import schema
 from otel_loopguard.engine.policy.check import Checker, explicit_settings
 from otel_loopguard.engine.rule import Rule
-from otel_loopguard.engine.words import Action, Kind
+from otel_loopguard.engine.vocabulary import Action, Kind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

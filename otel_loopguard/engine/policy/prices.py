@@ -2,7 +2,7 @@
 
 No price is built in: prices change, and contracts differ.
 
->>> from otel_loopguard.engine.words import Usage
+>>> from otel_loopguard.engine.vocabulary import Usage
 >>> prices = Prices({"gpt-*": {"input": 2.0, "output": 10.0}, "gpt-mini*": {"input": 1.0, "output": 4.0}})
 >>> prices.cost(Usage("gpt-mini-2", 500_000, 250_000))
 1.5
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from otel_loopguard.engine.words import Usage
+    from otel_loopguard.engine.vocabulary import Usage
 
 _MOST_NAMES = 1_000
 

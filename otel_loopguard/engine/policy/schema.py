@@ -9,7 +9,7 @@ from otel_loopguard.engine.detectors.row import Detector
 from otel_loopguard.engine.modes import ROWS
 from otel_loopguard.engine.rule import OF_EVERY_MODE
 from otel_loopguard.engine.settings import ACTION, COUNT, FLAG, NUMBER, SECONDS, TEXT, TEXTS, Setting
-from otel_loopguard.engine.words import Kind
+from otel_loopguard.engine.vocabulary import Kind
 
 if TYPE_CHECKING:
     from collections.abc import Collection

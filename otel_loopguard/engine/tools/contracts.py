@@ -20,7 +20,7 @@ from otel_loopguard.engine.tools.lexicon import Lexicon, word_lists
 from otel_loopguard.engine.values import introspect
 from otel_loopguard.engine.values.fingerprint import Fingerprinter
 from otel_loopguard.engine.values.normalise import utf8
-from otel_loopguard.engine.words import Action, Kind, KnownArguments
+from otel_loopguard.engine.vocabulary import Action, Kind, KnownArguments
 from otel_loopguard.interrupts import pass_interrupt
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from otel_loopguard.engine.detectors.row import Detector
     from otel_loopguard.engine.policy.policy import Policy, ToolContract
-    from otel_loopguard.engine.words import Hints, ToolCall
+    from otel_loopguard.engine.vocabulary import Hints, ToolCall
 
 _COUNTING = [row for row in DETECTORS if row.counts_calls]
 _WITHOUT_CASE = frozenset({"url", "query"})

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from otel_loopguard.engine.tools.shell_commands import LONGEST_COMMAND, command_kind, sql_kind
 from otel_loopguard.engine.values import introspect
-from otel_loopguard.engine.words import Kind
+from otel_loopguard.engine.vocabulary import Kind
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

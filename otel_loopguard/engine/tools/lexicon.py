@@ -9,7 +9,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from otel_loopguard.engine.values.pending import PendingWords
-from otel_loopguard.engine.words import Kind
+from otel_loopguard.engine.vocabulary import Kind
 
 if sys.version_info >= (3, 11):
     import tomllib

@@ -8,7 +8,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from otel_loopguard.engine.tools.lexicon import word_lists
-from otel_loopguard.engine.words import Kind
+from otel_loopguard.engine.vocabulary import Kind
 from otel_loopguard.interrupts import pass_interrupt
 
 if TYPE_CHECKING:

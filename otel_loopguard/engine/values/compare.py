@@ -10,7 +10,7 @@ from array import array
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from otel_loopguard.engine.values.masking import has_content, masked_views
-from otel_loopguard.engine.words import Kind, Sameness
+from otel_loopguard.engine.vocabulary import Kind, Sameness
 
 if TYPE_CHECKING:
     from otel_loopguard.engine.values.fingerprint import Fingerprinter

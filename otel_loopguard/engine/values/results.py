@@ -20,7 +20,7 @@ from otel_loopguard.interrupts import pass_interrupt
 if TYPE_CHECKING:
     from otel_loopguard.engine.values.fingerprint import Fingerprinter
     from otel_loopguard.engine.values.pending import PendingWords
-    from otel_loopguard.engine.words import Outcome, Sameness
+    from otel_loopguard.engine.vocabulary import Outcome, Sameness
 
 _LONGEST_REPORT = 300
 """Letters. A longer result is content, which may hold any word: it is not taken for a report such as "pending"."""

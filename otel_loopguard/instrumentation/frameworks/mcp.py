@@ -11,7 +11,7 @@ import json
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from otel_loopguard.engine.words import Outcome, ToolCall
+from otel_loopguard.engine.vocabulary import Outcome, ToolCall
 from otel_loopguard.instrumentation.annotations import either_name, hints_of
 from otel_loopguard.instrumentation.runtime import active_runtime
 from otel_loopguard.instrumentation.targets import (
@@ -28,7 +28,7 @@ from otel_loopguard.interrupts import pass_interrupt
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from otel_loopguard.engine.words import Hints
+    from otel_loopguard.engine.vocabulary import Hints
     from otel_loopguard.instrumentation.targets import Original, Target
 
 _LISTING = "_otel_loopguard_listing"

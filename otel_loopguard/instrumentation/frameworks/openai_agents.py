@@ -10,7 +10,7 @@ from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from otel_loopguard.engine.words import Outcome, ToolCall
+from otel_loopguard.engine.vocabulary import Outcome, ToolCall
 from otel_loopguard.errors import ToolLoopError
 from otel_loopguard.instrumentation.annotations import hints_of
 from otel_loopguard.instrumentation.content import appended, arguments_of
@@ -332,7 +332,7 @@ def _read_run(instance: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -
         conversation_id=_conversation(kwargs),
         agent_name=getattr(agent, "name", None),
         resumes=not isinstance(given, (str, list)),  # a RunState, after an approval
-        survives=False,
+        can_continue=False,
     )
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from opentelemetry.trace import NoOpTracer
 
-from otel_loopguard.engine.words import Outcome, ToolCall
+from otel_loopguard.engine.vocabulary import Outcome, ToolCall
 from otel_loopguard.errors import ToolLoopError
 from otel_loopguard.instrumentation.annotations import hints_of
 from otel_loopguard.instrumentation.content import appended, arguments_of
@@ -146,7 +146,7 @@ def _read_run(run: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Run
     return RunInfo(
         conversation_id=getattr(run, "conversation_id", None),
         resumes=kwargs.get("deferred_tool_results") is not None,
-        survives=False,
+        can_continue=False,
         run_id=_run_id(run),
     )
 

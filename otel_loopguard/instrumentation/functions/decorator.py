@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from otel_loopguard.engine import sentences
 from otel_loopguard.engine.policy.policy import ToolContract
-from otel_loopguard.engine.words import Outcome, ToolCall
+from otel_loopguard.engine.vocabulary import Outcome, ToolCall
 from otel_loopguard.instrumentation.call import drive_async
 from otel_loopguard.instrumentation.content import appended
 from otel_loopguard.instrumentation.functions.arguments import Arguments

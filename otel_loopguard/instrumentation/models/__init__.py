@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from otel_loopguard.instrumentation.adapters import on_demand
+from otel_loopguard.instrumentation.lazy_adapters import on_demand
 
 if TYPE_CHECKING:
     from otel_loopguard.instrumentation.model_api import ModelClient

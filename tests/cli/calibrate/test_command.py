@@ -21,7 +21,7 @@ from otel_loopguard.cli.replay import recorded_runs
 from otel_loopguard.cli.replay.judge import PolicyJudge
 from otel_loopguard.engine.modes import DEFAULT_RULES
 from otel_loopguard.engine.policy.policy import Policy
-from otel_loopguard.engine.words import Action
+from otel_loopguard.engine.vocabulary import Action
 from otel_loopguard.policy_files.load import load_file
 from tests.cli.replay import made
 from tests.cli.replay.test_span_buffer import exported

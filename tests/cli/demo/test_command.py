@@ -13,7 +13,7 @@ from otel_loopguard.cli import main as cli
 from otel_loopguard.cli.demo.show import runs_of
 from otel_loopguard.cli.demo.stories import POLICY, SHORT, STORIES, STUCK, WORKING
 from otel_loopguard.engine.modes import Mode
-from otel_loopguard.engine.words import Action
+from otel_loopguard.engine.vocabulary import Action
 from tests.cli.demo.conftest import run_stories
 from tests.cli.processes import command, in_terminal
 from tests.telemetry.otlp import receiver

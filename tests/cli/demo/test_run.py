@@ -49,7 +49,7 @@ def test_waiting_is_a_reason():
     """A call that ran because it waited says so, from the record that the guard made of it."""
     from otel_loopguard import Guard
     from otel_loopguard.cli.demo.run import reason_of
-    from otel_loopguard.engine.words import Outcome, ToolCall
+    from otel_loopguard.engine.vocabulary import Outcome, ToolCall
 
     now = [0.0]
     turn = Guard(clock=lambda: now[0]).turn()

@@ -11,7 +11,7 @@ from otel_loopguard.cli.main import main
 from otel_loopguard.cli.replay.judge import shown_tool
 from otel_loopguard.engine.compiled import CompiledPolicy
 from otel_loopguard.engine.policy.policy import Policy
-from otel_loopguard.engine.words import ToolCall, hash_text
+from otel_loopguard.engine.vocabulary import ToolCall, hash_text
 
 COMPILED = CompiledPolicy(Policy(hash_key=b"0123456789abcdef"))
 

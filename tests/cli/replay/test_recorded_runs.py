@@ -12,7 +12,7 @@ from otel_loopguard.cli.replay import recorded_runs
 from otel_loopguard.cli.replay.judge import PolicyJudge
 from otel_loopguard.engine.policy.policy import Policy
 from otel_loopguard.engine.rule import Rule
-from otel_loopguard.engine.words import OVER_TURNS, Action, Outcome, ToolCall
+from otel_loopguard.engine.vocabulary import OVER_TURNS, Action, Outcome, ToolCall
 from otel_loopguard.guard.guard import Guard
 from otel_loopguard.policy_files.load import load_preset
 from tests.engine.judges.seed import HINT, SEED

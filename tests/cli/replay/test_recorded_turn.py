@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from otel_loopguard.cli.replay.judge import PolicyJudge
-from otel_loopguard.cli.replay.recorded_turn import Folded, RecordedTurn
+from otel_loopguard.cli.replay.recorded_turn import JudgedCall, RecordedTurn
 from otel_loopguard.engine.policy.policy import Policy
-from otel_loopguard.engine.words import Sameness
+from otel_loopguard.engine.vocabulary import Sameness
 from otel_loopguard.spans.dialects import SpanView
 from otel_loopguard.spans.otlp import RecordedCall, ToolSpan
 
@@ -23,9 +23,9 @@ def call(at: int, ended: int, *, arguments: str = "0a", result: str = "0b", **at
     return RecordedCall(ToolSpan("t", "look", (0, at), *times, True, "trace", view), None)
 
 
-def folded(*calls: RecordedCall) -> list[Folded]:
+def folded(*calls: RecordedCall) -> list[JudgedCall]:
     """Fold these calls."""
-    over: list[Folded] = []
+    over: list[JudgedCall] = []
     turn = RecordedTurn(PolicyJudge(Policy()).state(), over.append)
     for one in calls:
         turn.begin(one)

@@ -15,7 +15,7 @@ from otel_loopguard.engine.detectors.row import Counter, Detector
 from otel_loopguard.engine.modes import DEFAULT_RULES, ROWS
 from otel_loopguard.engine.policy import own_rows
 from otel_loopguard.engine.settings import PLACEHOLDERS
-from otel_loopguard.engine.words import ToolCall
+from otel_loopguard.engine.vocabulary import ToolCall
 
 HERE = Path(__file__).parent
 FOLDER = Path(row.__file__).parent

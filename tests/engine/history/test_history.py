@@ -13,7 +13,7 @@ from otel_loopguard.engine.history.call_stats import pack_line
 from otel_loopguard.engine.history.history import MOST_REACHED, History
 from otel_loopguard.engine.policy.policy import Policy, ToolContract
 from otel_loopguard.engine.rule import Rule
-from otel_loopguard.engine.words import USER_STOP, Action, First, Outcome, ToolCall, Trip
+from otel_loopguard.engine.vocabulary import USER_STOP, Action, First, Outcome, ToolCall, Trip
 from otel_loopguard.guard.guard import Guard
 from otel_loopguard.policy_files.load import load_preset
 from tests.engine.judges.worlds import AGENTS, KINDS, TEXTS, world

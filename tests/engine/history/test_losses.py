@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from otel_loopguard.engine.history.losses import MOST_LOSSES, MOST_REREADS
 from otel_loopguard.engine.modes import Mode
 from otel_loopguard.engine.policy.policy import Policy, ToolContract
-from otel_loopguard.engine.words import Action, Decision, Outcome, ToolCall
+from otel_loopguard.engine.vocabulary import Action, Decision, Outcome, ToolCall
 from otel_loopguard.guard.guard import Guard
 from otel_loopguard.policy_files.load import load_preset
 from tests.engine.judges.worlds import AGENTS, KINDS, TEXTS, world

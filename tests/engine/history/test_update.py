@@ -11,7 +11,7 @@ from otel_loopguard.engine.fold import fold
 from otel_loopguard.engine.policy.policy import Policy, ToolContract
 from otel_loopguard.engine.state import State
 from otel_loopguard.engine.values.results import outcome_facts
-from otel_loopguard.engine.words import Action, Kind, Outcome, ToolCall, Trip
+from otel_loopguard.engine.vocabulary import Action, Kind, Outcome, ToolCall, Trip
 from otel_loopguard.guard.guard import Guard
 
 if TYPE_CHECKING:

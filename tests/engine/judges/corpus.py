@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from otel_loopguard.engine.words import Outcome, ToolCall
+from otel_loopguard.engine.vocabulary import Outcome, ToolCall
 from tests.engine.judges import plain
 
 if TYPE_CHECKING:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from otel_loopguard.engine.policy.policy import Policy, ToolContract
-from otel_loopguard.engine.words import Action
+from otel_loopguard.engine.vocabulary import Action
 from otel_loopguard.guard.guard import Guard
 from tests.engine.judges.worlds import Door
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from otel_loopguard.engine.words import Decision, Outcome, ToolCall
+    from otel_loopguard.engine.vocabulary import Decision, Outcome, ToolCall
     from tests.engine.judges.reference import Contract
     from tests.engine.judges.worlds import World
 

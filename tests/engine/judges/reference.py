@@ -79,7 +79,7 @@ from tests.engine.judges.queries import query_of, similar
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from otel_loopguard.engine.words import Outcome, ToolCall
+    from otel_loopguard.engine.vocabulary import Outcome, ToolCall
 
 FIRST, SAME, PROGRESS, ALIKE, DIFFERENT = "first", "same", "progress", "alike", "different"
 PROGRESSING = {"read", "poll", "unknown"}

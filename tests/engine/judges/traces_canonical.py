@@ -9,7 +9,7 @@ from tests.engine.judges.traces import Maker, Step, legitimate, stuck
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from otel_loopguard.engine.words import Outcome, ToolCall
+    from otel_loopguard.engine.vocabulary import Outcome, ToolCall
 
 READ = ("read_file", "get_file", "view_document", "fetch_page", "show_file")
 EDIT = ("edit_file", "write_file", "apply_patch", "replace_in_file", "update_document")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from otel_loopguard.engine.words import Outcome
+from otel_loopguard.engine.vocabulary import Outcome
 from tests.engine.judges.traces import Maker, Step, legitimate, stuck
 from tests.engine.judges.traces_canonical import EDIT, READ, SEARCH, TEST
 

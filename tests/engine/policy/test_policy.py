@@ -9,7 +9,7 @@ import pytest
 
 from otel_loopguard import Guard, Outcome, Policy, PolicyError, Rule, ToolCall, ToolContract, Trip
 from otel_loopguard.engine.modes import Mode
-from otel_loopguard.engine.words import Action, Kind
+from otel_loopguard.engine.vocabulary import Action, Kind
 from otel_loopguard.policy_files.load import load_preset, load_text
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from otel_loopguard import Policy
 from otel_loopguard.engine.policy.prices import Prices
-from otel_loopguard.engine.words import MOST_TOKENS, Usage
+from otel_loopguard.engine.vocabulary import MOST_TOKENS, Usage
 from otel_loopguard.policy_files.load import load_text
 
 PRICES = {"gpt-*": {"input": 2.0, "output": 10.0}, "gpt-mini*": {"input": 1.0, "output": 4.0, "cached_input": 0.1}}

@@ -8,7 +8,7 @@ from otel_loopguard import Guard
 from otel_loopguard.engine.policy.policy import Policy, ToolContract
 from otel_loopguard.engine.rule import Rule
 from otel_loopguard.engine.tools.contracts import Contracts
-from otel_loopguard.engine.words import Hints, Kind, Outcome, ToolCall
+from otel_loopguard.engine.vocabulary import Hints, Kind, Outcome, ToolCall
 
 
 def kind(tool, arguments=None, hints=None, **tools):

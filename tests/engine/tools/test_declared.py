@@ -9,7 +9,7 @@ import pytest
 from otel_loopguard.engine.policy.policy import Policy, ToolContract
 from otel_loopguard.engine.tools.contracts import Contracts
 from otel_loopguard.engine.tools.declared import MOST_NAMES, DeclaredTools
-from otel_loopguard.engine.words import Hints, Kind, ToolCall
+from otel_loopguard.engine.vocabulary import Hints, Kind, ToolCall
 from otel_loopguard.guard.guard import Guard
 
 

@@ -7,7 +7,7 @@ import pytest
 from otel_loopguard.engine.policy.policy import Policy
 from otel_loopguard.engine.tools.contracts import Contracts
 from otel_loopguard.engine.tools.lexicon import name_parts
-from otel_loopguard.engine.words import Action, Kind, Outcome, ToolCall
+from otel_loopguard.engine.vocabulary import Action, Kind, Outcome, ToolCall
 from otel_loopguard.guard.guard import Guard
 
 

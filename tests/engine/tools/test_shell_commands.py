@@ -8,7 +8,7 @@ from otel_loopguard.engine.policy.policy import Policy
 from otel_loopguard.engine.tools.contracts import Contracts
 from otel_loopguard.engine.tools.lexicon import word_lists
 from otel_loopguard.engine.tools.shell_commands import sql_kind
-from otel_loopguard.engine.words import Kind, Outcome, ToolCall
+from otel_loopguard.engine.vocabulary import Kind, Outcome, ToolCall
 from otel_loopguard.guard.guard import Guard
 
 

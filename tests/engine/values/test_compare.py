@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from otel_loopguard.engine.values.compare import compare, detailed_fingerprints
 from otel_loopguard.engine.values.fingerprint import Fingerprinter
-from otel_loopguard.engine.words import Kind, Sameness
+from otel_loopguard.engine.vocabulary import Kind, Sameness
 
 PRINTS = Fingerprinter(b"key")
 SAME, PROGRESS, ALIKE, DIFFERENT = Sameness.SAME, Sameness.PROGRESS, Sameness.ALIKE, Sameness.DIFFERENT

@@ -12,7 +12,7 @@ import pytest
 
 from otel_loopguard.engine.values.fingerprint import Fingerprinter
 from otel_loopguard.engine.values.hashing import MOST_AT_ONCE, feed
-from otel_loopguard.engine.words import Outcome, ToolCall
+from otel_loopguard.engine.vocabulary import Outcome, ToolCall
 from otel_loopguard.guard.guard import Guard
 from otel_loopguard.instrumentation.functions.generators import MOST_TEXT, _StreamedResult
 

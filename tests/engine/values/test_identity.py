@@ -32,7 +32,7 @@ from otel_loopguard.engine.values import identity
 from otel_loopguard.engine.values.canonical import canonical
 from otel_loopguard.engine.values.identity import Identities
 from otel_loopguard.engine.values.walker import walk
-from otel_loopguard.engine.words import Outcome, ToolCall
+from otel_loopguard.engine.vocabulary import Outcome, ToolCall
 from otel_loopguard.guard.guard import Guard
 from tests.engine.values.strategies import PLAIN
 

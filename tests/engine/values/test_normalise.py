@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from otel_loopguard import Guard, Outcome, Policy, ToolCall
-from otel_loopguard.engine.words import Action, Sameness
+from otel_loopguard.engine.vocabulary import Action, Sameness
 
 DEPTH = 100_000
 NESTED: list = []

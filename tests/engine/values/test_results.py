@@ -12,7 +12,7 @@ from otel_loopguard.engine.policy.policy import Policy
 from otel_loopguard.engine.tools.contracts import Contracts
 from otel_loopguard.engine.values import pending, results
 from otel_loopguard.engine.values.fingerprint import Fingerprinter
-from otel_loopguard.engine.words import Outcome
+from otel_loopguard.engine.vocabulary import Outcome
 
 PRINTS = Fingerprinter(b"key")
 PENDING = Contracts(Policy()).pending

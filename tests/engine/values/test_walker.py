@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from otel_loopguard.engine.values.canonical import canonical, result_bytes
 from otel_loopguard.engine.values.fingerprint import Fingerprinter
 from otel_loopguard.engine.values.walker import walk
-from otel_loopguard.engine.words import Outcome, ToolCall
+from otel_loopguard.engine.vocabulary import Outcome, ToolCall
 from otel_loopguard.guard.guard import Guard
 from tests.engine.values.strategies import PLAIN
 from tests.steps import steps

@@ -44,7 +44,7 @@ def test_it_is_tested_with_its_oldest_and_its_newest_version(framework):
     assert list(framework.versions)[0] == "oldest"  # noqa: RUF015 - the order is tested
     assert list(framework.versions)[-1] == "newest"
     for version, requirements in framework.versions.items():
-        assert matrix[f"{framework.command_name}-{version}"][0] == requirements
+        assert matrix[f"{framework.hyphenated_name}-{version}"][0] == requirements
     assert [test for _, tests in matrix.values() for test in tests if not (ROOT / test).exists()] == []
 
 

@@ -21,7 +21,7 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter
 from opentelemetry.trace import set_span_in_context
 
 from otel_loopguard import semconv
-from otel_loopguard.engine.words import Action, Trip, Usage
+from otel_loopguard.engine.vocabulary import Action, Trip, Usage
 from otel_loopguard.guard.guard import Guard
 from otel_loopguard.telemetry.loop_event import event_attributes, tripped_attributes
 from otel_loopguard.telemetry.meters import Meters

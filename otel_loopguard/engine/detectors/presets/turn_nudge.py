@@ -16,7 +16,7 @@ from otel_loopguard.engine.detectors.presets.preset import Preset
 from otel_loopguard.engine.detectors.row import Bound, Counter, Sentences, lowest
 from otel_loopguard.engine.detectors.trips import trip
 from otel_loopguard.engine.rule import Rule
-from otel_loopguard.engine.words import Action, Record, Trip
+from otel_loopguard.engine.vocabulary import Action, Record, Trip
 
 if TYPE_CHECKING:
     from otel_loopguard.engine.history.history import History

@@ -17,7 +17,7 @@ from otel_loopguard.engine.detectors.presets.window import window_at
 from otel_loopguard.engine.detectors.row import Bound, Counter, Detector, Sentences, lowest
 from otel_loopguard.engine.detectors.trips import trip
 from otel_loopguard.engine.rule import Rule
-from otel_loopguard.engine.words import Action, Kind, Record, Trip
+from otel_loopguard.engine.vocabulary import Action, Kind, Record, Trip
 
 if TYPE_CHECKING:
     from otel_loopguard.engine.detectors.presets.window import CallWindow

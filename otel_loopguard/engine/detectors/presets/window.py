@@ -6,13 +6,13 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from otel_loopguard.engine.values.queries import query_of
-from otel_loopguard.engine.words import Sameness
+from otel_loopguard.engine.vocabulary import Sameness
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from otel_loopguard.engine.history.history import History
-    from otel_loopguard.engine.words import Record
+    from otel_loopguard.engine.vocabulary import Record
 
 MOST_CALLS = 1_024
 MOST_QUERIES = 256

@@ -35,7 +35,7 @@ def _read_graph(instance: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any])
         conversation_id=conversation(config, getattr(instance, "config", None)),
         agent_name=None if name == "LangGraph" else name,
         resumes=given is None or getattr(given, "resume", None) is not None,
-        survives=False,  # unless ``_leave`` notes that it can be resumed
+        can_continue=False,  # unless ``_leave`` notes that it can be resumed
     )
 
 
@@ -43,7 +43,7 @@ def _read_executor(instance: Any, args: tuple[Any, ...], kwargs: Mapping[str, An
     if not any(kind.__name__ == "AgentExecutor" for kind in type(instance).__mro__):
         return None  # any other chain
     config = kwargs.get("config") or (args[1] if len(args) > 1 else None)
-    return RunInfo(conversation(config), survives=False)
+    return RunInfo(conversation(config), can_continue=False)
 
 
 def _tick(original: Original) -> Callable[..., Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from otel_loopguard.engine.words import Outcome, ToolCall
+from otel_loopguard.engine.vocabulary import Outcome, ToolCall
 from otel_loopguard.instrumentation.annotations import hints_of
 from otel_loopguard.instrumentation.content import appended
 from otel_loopguard.instrumentation.frameworks.langchain import langgraph_command
@@ -15,7 +15,7 @@ from otel_loopguard.turns.scope import current_scope
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from otel_loopguard.engine.words import Hints
+    from otel_loopguard.engine.vocabulary import Hints
 
 
 class _Use(NamedTuple):

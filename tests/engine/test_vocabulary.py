@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from otel_loopguard.engine.words import Record
+from otel_loopguard.engine.vocabulary import Record
 from tests.steps import steps
 
 

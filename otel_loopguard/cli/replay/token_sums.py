@@ -6,14 +6,14 @@ from bisect import bisect_right
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from otel_loopguard.engine.words import Action
+from otel_loopguard.engine.vocabulary import Action
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Sequence
 
     from otel_loopguard.cli.replay.judge import TripOfRun
     from otel_loopguard.engine.policy.prices import Prices
-    from otel_loopguard.engine.words import Usage
+    from otel_loopguard.engine.vocabulary import Usage
     from otel_loopguard.spans.otlp import ModelSpan, RecordedCall
 
 
