@@ -264,3 +264,7 @@ TOKEN_TYPE: Final = "gen_ai.token.type"  # noqa: S105 - no password
 
 Holds: ``input`` or ``output``.
 """
+
+
+def __dir__() -> list[str]:
+    return sorted(name for name in globals() if name.isupper())

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import otel_loopguard
-from otel_loopguard import report, testing
+from otel_loopguard import gateway, report, semconv, testing
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -37,9 +37,16 @@ def test_the_public_names_are_these(module):
     assert [name for name in module.__all__ if not hasattr(module, name)] == []
 
 
-def test_dir_shows_the_public_names():
-    """Completion in an editor offers them before any is imported."""
-    assert dir(otel_loopguard) == sorted(otel_loopguard.__all__)
+@pytest.mark.parametrize("module", [*NAMES, gateway], ids=lambda module: module.__name__)
+def test_dir_shows_the_public_names_only(module):
+    """Completion at a prompt or in a notebook offers them before any is imported, and nothing else."""
+    assert dir(module) == sorted(module.__all__)
+
+
+def test_dir_shows_the_names_of_attributes_and_metrics_only():
+    """Each of them is a text."""
+    assert {type(getattr(semconv, name)) for name in dir(semconv)} <= {str, frozenset, tuple}
+    assert "ACTION" in dir(semconv)
 
 
 def sources():

@@ -8,6 +8,12 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
+__all__ = ["guard"]
+
+
+def __dir__() -> list[str]:
+    return __all__
+
 
 def __getattr__(name: str) -> Any:
     """Make ``guard``, the proxy's callback. LiteLLM is imported here, and nowhere before."""

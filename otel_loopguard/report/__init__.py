@@ -26,6 +26,10 @@ __all__ = ["DECISIONS", "Call", "Report", "ReportError", "Run", "Spent", "decisi
 _TITLE = "Tool loops"
 
 
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
 class ReportError(LoopGuardError):
     """The report cannot be written to its path."""
 

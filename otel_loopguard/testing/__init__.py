@@ -25,3 +25,7 @@ __all__ = [
     "assert_trips",
     "guarded",
 ]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
