@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from otel_loopguard.engine.vocabulary import Outcome, ToolCall
 from tests.engine.judges.corpus import REFUSALS, Clock
 from tests.engine.judges.real import EnforcedTurn
-from tests.engine.judges.reference import Contract, NaiveTurn
+from tests.engine.reference.judge import Contract, NaiveTurn
 
 QUICK = settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
 

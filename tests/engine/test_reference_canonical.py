@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.engine.judges import corpus, measure, runner, traces
-from tests.engine.judges.reference import NaiveTurn
 from tests.engine.judges.seed import HINT, SEED
+from tests.engine.reference.judge import NaiveTurn
 
 FINDABLE = ("named", "prefixed", "camel")
 

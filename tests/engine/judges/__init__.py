@@ -1,1 +1,1 @@
-"""Judges of the detection core: a naive reference, canonical traces, real runs. Written from the design alone."""
+"""Canonical traces, recorded runs, and what is measured of a judge on them: the guard, or the naive reference."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from otel_loopguard.engine.vocabulary import Outcome, ToolCall
-from tests.engine.judges import plain
+from tests.engine.reference import plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tests.engine.judges import corpus
-from tests.engine.judges.reference import NaiveTurn
+from tests.engine.reference.judge import NaiveTurn
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from otel_loopguard.engine.vocabulary import Decision, Outcome, ToolCall
-    from tests.engine.judges.reference import Contract
     from tests.engine.judges.worlds import World
+    from tests.engine.reference.judge import Contract
 
 Told = tuple[str, str, int]
 

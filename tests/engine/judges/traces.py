@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from otel_loopguard.engine.vocabulary import Outcome, ToolCall
-from tests.engine.judges.plain import words
-from tests.engine.judges.reference import Contract
+from tests.engine.reference.judge import Contract
+from tests.engine.reference.plain import words
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

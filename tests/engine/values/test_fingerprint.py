@@ -64,7 +64,7 @@ def test_json_text_is_its_object(value):
 @given(plain, plain)
 def test_different_values_have_different_fingerprints(one, other):
     """Values with different text have different fingerprints; True is not 1."""
-    from tests.engine.judges import plain as judge
+    from tests.engine.reference import plain as judge
 
     same = judge.arguments_text(one, loose=False) == judge.arguments_text(other, loose=False)
     assert (PRINTS.arguments(one, fold_blanks=False) == PRINTS.arguments(other, fold_blanks=False)) == same

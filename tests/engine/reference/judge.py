@@ -71,10 +71,10 @@ import statistics
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from tests.engine.judges import kinds, plain
-from tests.engine.judges.kinds import MAY_WRITE
-from tests.engine.judges.movement import is_progress
-from tests.engine.judges.queries import query_of, similar
+from tests.engine.reference import kinds, plain
+from tests.engine.reference.kinds import MAY_WRITE
+from tests.engine.reference.movement import is_progress
+from tests.engine.reference.queries import query_of, similar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from tests.engine.judges.lists import WORDS
+from tests.engine.reference.lists import WORDS
 
 if TYPE_CHECKING:
-    from tests.engine.judges.reference import Run
+    from tests.engine.reference.judge import Run
 
 DANGEROUS = set(WORDS["dangerous"])
 AUTO = (

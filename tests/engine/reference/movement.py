@@ -6,7 +6,7 @@ import itertools
 import math
 from dataclasses import dataclass
 
-from tests.engine.judges import plain
+from tests.engine.reference import plain
 
 
 @dataclass

@@ -7,8 +7,8 @@ import re
 import shlex
 from typing import Any, NamedTuple
 
-from tests.engine.judges.lists import WORDS
-from tests.engine.judges.plain import parsed, words
+from tests.engine.reference.lists import WORDS
+from tests.engine.reference.plain import parsed, words
 
 COMMANDS: dict[str, Any] = WORDS["commands"]
 PATIENT = {"poll", "final", "handoff", "wait"}

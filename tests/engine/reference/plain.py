@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from tests.engine.judges.lists import WORDS
+from tests.engine.reference.lists import WORDS
 
 HOLE = "\x00"
 VIEW = 8192
