@@ -86,3 +86,10 @@ def recorded(change: Callable[[Sent], Any] | None = None, *, ends: bool = False)
         recording.runtime.reader = recorder  # type: ignore[assignment]  # it is in the reader's place
         yield recorder.exchanges
         assert recording.runtime.shield.seen == set()
+
+
+def nudge(sent: Sent) -> Any:
+    """Change a request: add a sentence to the last entry, and withdraw the tools."""
+    dialect, entries = sent.dialect, list(sent.dialect.messages(sent.body))
+    entries[-1] = dialect.annotate(entries[-1], {0: "[loopguard] Stop."})
+    return dialect.withdraw(dialect.replace(sent.body, entries))

@@ -11,12 +11,19 @@ import os
 import warnings
 from importlib import import_module
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from tests.models.toolbox import described
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
+    from tests.models.conversation import Call
     from tests.models.toolbox import Toolbox
+    from tests.models.wire import Wire
+
+    Step = tuple[list[Any], list[Call], str]
+    """A reply: what the next request has of it, its calls, and its text."""
 
 # litellm would fetch its list of prices when it is imported.
 os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
@@ -47,3 +54,26 @@ def run(loop: Callable[..., object], url: str, question: str, tools: Toolbox) ->
     """Run a loop, sync or async, and return the answer."""
     ended = loop(url, question, tools)
     return str(asyncio.run(ended) if inspect.iscoroutine(ended) else ended)
+
+
+def declared(wire: Wire, tools: Toolbox) -> list[Any]:
+    """Declare the tools on an API."""
+    return [wire.tool(*one) for one in described(tools)]
+
+
+def talk(wire: Wire, entries: list[Any], tools: Toolbox, ask: Callable[[list[Any]], Step]) -> str:
+    """Ask until the model answers without a call."""
+    while True:
+        written, calls, text = ask(entries)
+        if not calls:
+            return text
+        entries += [*written, *wire.results(*((one, tools.run(one.name, one.arguments)) for one in calls))]
+
+
+async def atalk(wire: Wire, entries: list[Any], tools: Toolbox, ask: Callable[[list[Any]], Awaitable[Step]]) -> str:
+    """Ask until the model answers without a call, in async code."""
+    while True:
+        written, calls, text = await ask(entries)
+        if not calls:
+            return text
+        entries += [*written, *wire.results(*((one, tools.run(one.name, one.arguments)) for one in calls))]

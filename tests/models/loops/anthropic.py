@@ -2,32 +2,39 @@
 
 from __future__ import annotations
 
-import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from anthropic import Anthropic, AsyncAnthropic
 from anthropic.resources.beta.messages import Messages as BetaMessages
 
-from tests.models.loops import SYSTEM
-from tests.models.toolbox import Toolbox, described
+from tests.models.conversation import Call
+from tests.models.loops import SYSTEM, atalk, declared, talk
+from tests.models.wire import MESSAGES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.models.loops import Step
+    from tests.models.toolbox import Toolbox
 
 MODEL = "claude-sonnet-4-5"
 TOKENS = 1024
 
 
-def functions(tools: Toolbox) -> list[Any]:
-    """The tools as the API wants them."""
-    return [{"name": name, "description": text, "input_schema": schema} for name, text, schema in described(tools)]
+def client_of(url: str) -> Anthropic:
+    """A client of the local service."""
+    return Anthropic(base_url=url, api_key="local")
 
 
-def answered(tools: Toolbox, content: list[Any]) -> Any:
-    """Run the calls of a message, and return the user's message with their results; None if there are no calls."""
-    results = [
-        {"type": "tool_result", "tool_use_id": block.id, "content": tools.run(block.name, block.input)}
-        for block in content
-        if block.type == "tool_use"
-    ]
-    return {"role": "user", "content": results} if results else None
+def async_client_of(url: str) -> AsyncAnthropic:
+    """An asynchronous client of the local service."""
+    return AsyncAnthropic(base_url=url, api_key="local")
+
+
+def read(content: list[Any]) -> Step:
+    """Read the blocks of a message, which are sent back as the objects that they are."""
+    calls = [Call(one.name, one.input, one.id) for one in content if one.type == "tool_use"]
+    return [{"role": "assistant", "content": content}], calls, text_of(content)
 
 
 def text_of(content: list[Any]) -> str:
@@ -35,108 +42,89 @@ def text_of(content: list[Any]) -> str:
     return "".join(block.text for block in content if block.type == "text")
 
 
-def talk(create: Any, question: str, tools: Toolbox) -> str:
-    """Ask until the model answers without a call."""
-    messages: list[Any] = [{"role": "user", "content": question}]
-    while True:
-        response = create(model=MODEL, max_tokens=TOKENS, system=SYSTEM, messages=messages, tools=functions(tools))
-        results = answered(tools, response.content)
-        if results is None:
-            return text_of(response.content)
-        messages += [{"role": "assistant", "content": response.content}, results]
+def request(sent: list[Any], tools: Toolbox, **more: Any) -> Any:
+    """The parameters of a request."""
+    return {
+        "model": MODEL, "max_tokens": TOKENS, "system": SYSTEM, "messages": sent, "tools": declared(MESSAGES, tools),
+        **more,
+    }  # fmt: skip
+
+
+def talk_messages(create: Callable[..., Any], question: str, tools: Toolbox) -> str:
+    """Ask by a function that returns a message."""
+    return talk(MESSAGES, [MESSAGES.user(question)], tools, lambda sent: read(create(**request(sent, tools)).content))
 
 
 def messages(url: str, question: str, tools: Toolbox) -> str:
     """``messages.create``."""
-    return talk(Anthropic(base_url=url, api_key="local").messages.create, question, tools)
+    return talk_messages(client_of(url).messages.create, question, tools)
 
 
 def messages_beta(url: str, question: str, tools: Toolbox) -> str:
     """``beta.messages.create``."""
-    return talk(Anthropic(base_url=url, api_key="local").beta.messages.create, question, tools)
+    return talk_messages(client_of(url).beta.messages.create, question, tools)
 
 
 def messages_raw(url: str, question: str, tools: Toolbox) -> str:
     """``with_raw_response.create(...).parse()``."""
-    client = Anthropic(base_url=url, api_key="local")
-    return talk(lambda **request: client.messages.with_raw_response.create(**request).parse(), question, tools)
-
-
-async def messages_async(url: str, question: str, tools: Toolbox) -> str:
-    """``AsyncAnthropic``."""
-    messages: list[Any] = [{"role": "user", "content": question}]
-    async with AsyncAnthropic(base_url=url, api_key="local") as client:
-        while True:
-            response = await client.messages.create(
-                model=MODEL, max_tokens=TOKENS, messages=messages, tools=functions(tools)
-            )
-            results = answered(tools, response.content)
-            if results is None:
-                return text_of(response.content)
-            messages += [{"role": "assistant", "content": response.content}, results]
+    client = client_of(url)
+    return talk_messages(lambda **given: client.messages.with_raw_response.create(**given).parse(), question, tools)
 
 
 def messages_stream(url: str, question: str, tools: Toolbox) -> str:
     """``messages.stream()``, the helper that puts the message together."""
-    client = Anthropic(base_url=url, api_key="local")
+    client = client_of(url)
 
-    def create(**request: Any) -> Any:
-        with client.messages.stream(**request) as stream:
+    def create(**given: Any) -> Any:
+        with client.messages.stream(**given) as stream:
             return stream.get_final_message()
 
-    return talk(create, question, tools)
-
-
-async def messages_stream_async(url: str, question: str, tools: Toolbox) -> str:
-    """``messages.stream()`` of the asynchronous client, read event by event."""
-    messages: list[Any] = [{"role": "user", "content": question}]
-    async with AsyncAnthropic(base_url=url, api_key="local") as client:
-        while True:
-            text = ""
-            async with client.messages.stream(
-                model=MODEL, max_tokens=TOKENS, messages=messages, tools=functions(tools)
-            ) as stream:
-                async for piece in stream.text_stream:
-                    text += piece
-                response = await stream.get_final_message()
-            results = answered(tools, response.content)
-            if results is None:
-                return text
-            messages += [{"role": "assistant", "content": response.content}, results]
+    return talk_messages(create, question, tools)
 
 
 def messages_events(url: str, question: str, tools: Toolbox) -> str:
     """``stream=True``, with the blocks put together from the events."""
-    client = Anthropic(base_url=url, api_key="local")
-    messages: list[Any] = [{"role": "user", "content": question}]
-    while True:
-        blocks: list[Any] = []
-        for event in client.messages.create(
-            model=MODEL, max_tokens=TOKENS, messages=messages, tools=functions(tools), stream=True
-        ):
-            if event.type == "content_block_start":
-                blocks.append(event.content_block)
-                written = ""
-            elif event.type == "content_block_delta" and event.delta.type == "text_delta":
-                blocks[event.index].text += event.delta.text
-            elif event.type == "content_block_delta" and event.delta.type == "input_json_delta":
-                written += event.delta.partial_json
-            elif event.type == "content_block_stop" and blocks[event.index].type == "tool_use":
-                blocks[event.index].input = json.loads(written)
-        results = answered(tools, blocks)
-        if results is None:
-            return text_of(blocks)
-        messages += [{"role": "assistant", "content": blocks}, results]
+    client = client_of(url)
+
+    def ask(sent: list[Any]) -> Step:
+        stream = client.messages.create(**request(sent, tools, stream=True))
+        return MESSAGES.read_events(event.model_dump(exclude_none=True) for event in stream)
+
+    return talk(MESSAGES, [MESSAGES.user(question)], tools, ask)
+
+
+async def messages_async(url: str, question: str, tools: Toolbox) -> str:
+    """``AsyncAnthropic``."""
+    async with async_client_of(url) as client:
+
+        async def ask(sent: list[Any]) -> Step:
+            return read((await client.messages.create(**request(sent, tools))).content)
+
+        return await atalk(MESSAGES, [MESSAGES.user(question)], tools, ask)
+
+
+async def messages_stream_async(url: str, question: str, tools: Toolbox) -> str:
+    """``messages.stream()`` of the asynchronous client, read event by event."""
+    async with async_client_of(url) as client:
+
+        async def ask(sent: list[Any]) -> Step:
+            async with client.messages.stream(**request(sent, tools)) as stream:
+                text = "".join([piece async for piece in stream.text_stream])
+                written, calls, whole = read((await stream.get_final_message()).content)
+            assert text == whole
+            return written, calls, text
+
+        return await atalk(MESSAGES, [MESSAGES.user(question)], tools, ask)
 
 
 def tool_runner(url: str, question: str, tools: Toolbox) -> str:
     """``beta.messages.tool_runner``, which runs the tools itself."""
     from anthropic import beta_tool
 
-    runner = Anthropic(base_url=url, api_key="local").beta.messages.tool_runner(
+    runner = client_of(url).beta.messages.tool_runner(
         model=MODEL,
         max_tokens=TOKENS,
-        messages=[{"role": "user", "content": question}],
+        messages=[MESSAGES.user(question)],
         tools=[beta_tool(one) for one in tools.functions().values()],
     )
     return text_of(runner.until_done().content)

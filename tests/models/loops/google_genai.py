@@ -2,15 +2,33 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from google import genai
 from google.genai import types
 
-from tests.models.loops import SYSTEM
-from tests.models.toolbox import Toolbox, described
+from tests.models.conversation import Call
+from tests.models.loops import SYSTEM, atalk, talk
+from tests.models.toolbox import described
+from tests.models.wire import Gemini
+
+if TYPE_CHECKING:
+    from tests.models.loops import Step
+    from tests.models.toolbox import Toolbox
 
 MODEL = "gemini-2.5-flash"
+
+
+class Objects(Gemini):
+    """The API with the objects of the client."""
+
+    def results(self, *results: tuple[Call, str]) -> list[Any]:
+        """Write the content with the responses."""
+        parts = [types.Part.from_function_response(name=one.name, response={"result": text}) for one, text in results]
+        return [types.Content(role="user", parts=parts)]
+
+
+WIRE = Objects()
 
 
 def client(url: str) -> genai.Client:
@@ -37,54 +55,51 @@ def config(tools: Toolbox) -> types.GenerateContentConfig:
     )
 
 
-def responded(tools: Toolbox, calls: list[Any]) -> types.Content:
-    """Run the calls of a message, and return the content with their responses."""
-    parts = [
-        types.Part.from_function_response(name=call.name, response={"result": tools.run(call.name, call.args)})
-        for call in calls
-    ]
-    return types.Content(role="user", parts=parts)
+def asked(question: str) -> list[Any]:
+    """The contents that a conversation begins with."""
+    return [types.Content(role="user", parts=[types.Part(text=question)])]
 
 
-def asked(question: str) -> types.Content:
-    """The user's message."""
-    return types.Content(role="user", parts=[types.Part(text=question)])
+def read(content: types.Content) -> Step:
+    """Read the parts of a reply, which is sent back as the object that it is."""
+    functions = [part.function_call for part in content.parts if part.function_call]
+    calls = [Call(one.name, one.args) for one in functions]
+    return [content], calls, "".join(part.text for part in content.parts if part.text)
 
 
 def generate(url: str, question: str, tools: Toolbox) -> str:
     """``generate_content``, with the calls run by the program."""
-    contents: list[Any] = [asked(question)]
-    service = client(url)
-    while True:
-        response = service.models.generate_content(model=MODEL, contents=contents, config=config(tools))
-        if not response.function_calls:
-            return str(response.text)
-        contents += [response.candidates[0].content, responded(tools, response.function_calls)]
+    service = client(url)  # it is closed when it is collected
+
+    def ask(sent: list[Any]) -> Step:
+        return read(
+            service.models.generate_content(model=MODEL, contents=sent, config=config(tools)).candidates[0].content
+        )
+
+    return talk(WIRE, asked(question), tools, ask)
 
 
 async def generate_async(url: str, question: str, tools: Toolbox) -> str:
     """The asynchronous client."""
-    contents: list[Any] = [asked(question)]
     service = client(url)
-    while True:
-        response = await service.aio.models.generate_content(model=MODEL, contents=contents, config=config(tools))
-        if not response.function_calls:
-            return str(response.text)
-        contents += [response.candidates[0].content, responded(tools, response.function_calls)]
+
+    async def ask(sent: list[Any]) -> Step:
+        response = await service.aio.models.generate_content(model=MODEL, contents=sent, config=config(tools))
+        return read(response.candidates[0].content)
+
+    return await atalk(WIRE, asked(question), tools, ask)
 
 
 def generate_stream(url: str, question: str, tools: Toolbox) -> str:
     """``generate_content_stream``."""
-    contents: list[Any] = [asked(question)]
-    service = client(url)
-    while True:
-        parts: list[Any] = []
-        for chunk in service.models.generate_content_stream(model=MODEL, contents=contents, config=config(tools)):
-            parts += chunk.candidates[0].content.parts
-        calls = [part.function_call for part in parts if part.function_call]
-        if not calls:
-            return "".join(part.text for part in parts)
-        contents += [types.Content(role="model", parts=parts), responded(tools, calls)]
+    service = client(url)  # it is closed when it is collected
+
+    def ask(sent: list[Any]) -> Step:
+        chunks = service.models.generate_content_stream(model=MODEL, contents=sent, config=config(tools))
+        parts = [part for chunk in chunks for part in chunk.candidates[0].content.parts]
+        return read(types.Content(role="model", parts=parts))
+
+    return talk(WIRE, asked(question), tools, ask)
 
 
 def automatic(url: str, question: str, tools: Toolbox) -> str:

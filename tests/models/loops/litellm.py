@@ -7,50 +7,45 @@ from typing import TYPE_CHECKING, Any
 
 import litellm
 
-from tests.models.loops import SYSTEM
-from tests.models.toolbox import Toolbox, described
+from tests.models.conversation import Call
+from tests.models.loops import SYSTEM, atalk, declared, talk
+from tests.models.wire import CHAT, RESPONSES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from tests.models.loops import Step
+    from tests.models.toolbox import Toolbox
 
-def functions(tools: Toolbox) -> list[Any]:
-    """The tools as chat completions want them."""
-    return [
-        {"type": "function", "function": {"name": name, "description": text, "parameters": schema}}
-        for name, text, schema in described(tools)
-    ]
+MODEL = "openai/gpt-4.1"
 
 
-def answered(tools: Toolbox, message: Any) -> list[Any]:
-    """Run the calls of a message, and return a message for each."""
-    return [
-        {
-            "role": "tool",
-            "tool_call_id": call.id,
-            "content": tools.run(call.function.name, json.loads(call.function.arguments)),
-        }
-        for call in message.tool_calls
-    ]
+def started(question: str) -> list[Any]:
+    """The messages that a conversation begins with."""
+    return [{"role": "system", "content": SYSTEM}, CHAT.user(question)]
 
 
-def talk(complete: Callable[..., Any], question: str, tools: Toolbox) -> str:
-    """Ask until the model answers without a call."""
-    messages: list[Any] = [{"role": "system", "content": SYSTEM}, {"role": "user", "content": question}]
-    while True:
-        message = complete(messages=messages, tools=functions(tools)).choices[0].message
-        if not message.tool_calls:
-            return str(message.content)
-        messages += [message.model_dump(exclude_none=True), *answered(tools, message)]
+def of_service(url: str) -> dict[str, Any]:
+    """The keywords by which litellm finds the local service."""
+    return {"api_base": f"{url}/v1", "api_key": "local"}
+
+
+def read(response: Any) -> Step:
+    """Read a message, which is sent back as its dict."""
+    message = response.choices[0].message
+    calls = [Call(one.function.name, json.loads(one.function.arguments), one.id) for one in message.tool_calls or ()]
+    return [message.model_dump(exclude_none=True)], calls, message.content or ""
+
+
+def talk_chat(complete: Callable[..., Any], question: str, tools: Toolbox) -> str:
+    """Ask by a function that returns a completion."""
+    functions = declared(CHAT, tools)
+    return talk(CHAT, started(question), tools, lambda sent: read(complete(messages=sent, tools=functions)))
 
 
 def completion(url: str, question: str, tools: Toolbox) -> str:
     """``litellm.completion`` of a model of OpenAI."""
-
-    def complete(**request: Any) -> Any:
-        return litellm.completion("openai/gpt-4.1", api_base=f"{url}/v1", api_key="local", **request)
-
-    return talk(complete, question, tools)
+    return talk_chat(lambda **request: litellm.completion(MODEL, **of_service(url), **request), question, tools)
 
 
 def completion_anthropic(url: str, question: str, tools: Toolbox) -> str:
@@ -59,63 +54,46 @@ def completion_anthropic(url: str, question: str, tools: Toolbox) -> str:
     def complete(**request: Any) -> Any:
         return litellm.completion("anthropic/claude-sonnet-4-5", api_base=url, api_key="local", **request)
 
-    return talk(complete, question, tools)
+    return talk_chat(complete, question, tools)
 
 
 def completion_stream(url: str, question: str, tools: Toolbox) -> str:
     """``stream=True``, with the chunks put together by litellm."""
 
     def complete(**request: Any) -> Any:
-        chunks = litellm.completion("openai/gpt-4.1", api_base=f"{url}/v1", api_key="local", stream=True, **request)
-        return litellm.stream_chunk_builder(list(chunks), messages=request["messages"])
+        chunks = list(litellm.completion(MODEL, stream=True, **of_service(url), **request))
+        return litellm.stream_chunk_builder(chunks, messages=request["messages"])
 
-    return talk(complete, question, tools)
+    return talk_chat(complete, question, tools)
 
 
 def router(url: str, question: str, tools: Toolbox) -> str:
     """``litellm.Router``, which tries again and falls back."""
-    deployment = {"model": "openai/gpt-4.1", "api_base": f"{url}/v1", "api_key": "local"}
+    deployment = {"model": MODEL, **of_service(url)}
     balanced = litellm.Router(model_list=[{"model_name": "main", "litellm_params": deployment}], num_retries=2)
-    return talk(lambda **request: balanced.completion("main", **request), question, tools)
+    return talk_chat(lambda **request: balanced.completion("main", **request), question, tools)
 
 
 async def acompletion(url: str, question: str, tools: Toolbox) -> str:
     """``litellm.acompletion``."""
-    messages: list[Any] = [{"role": "system", "content": SYSTEM}, {"role": "user", "content": question}]
-    while True:
-        response = await litellm.acompletion(
-            "openai/gpt-4.1", api_base=f"{url}/v1", api_key="local", messages=messages, tools=functions(tools)
-        )
-        message = response.choices[0].message
-        if not message.tool_calls:
-            return str(message.content)
-        messages += [message.model_dump(exclude_none=True), *answered(tools, message)]
+
+    async def ask(sent: list[Any]) -> Step:
+        return read(await litellm.acompletion(MODEL, messages=sent, tools=declared(CHAT, tools), **of_service(url)))
+
+    return await atalk(CHAT, started(question), tools, ask)
 
 
 def responses(url: str, question: str, tools: Toolbox) -> str:
     """``litellm.responses``."""
-    items: list[Any] = [{"role": "user", "content": question}]
-    declared = [
-        {"type": "function", "name": name, "description": text, "parameters": schema, "strict": True}
-        for name, text, schema in described(tools)
-    ]
-    while True:
-        response = litellm.responses(
-            model="openai/gpt-4.1", api_base=f"{url}/v1", api_key="local", input=items, tools=declared
-        )
-        output = [item if isinstance(item, dict) else item.model_dump(exclude_none=True) for item in response.output]
-        calls = [item for item in output if item["type"] == "function_call"]
-        if not calls:
-            return "".join(part["text"] for item in output for part in item["content"])
-        items += output
-        items += [
-            {
-                "type": "function_call_output",
-                "call_id": call["call_id"],
-                "output": tools.run(call["name"], json.loads(call["arguments"])),
-            }
-            for call in calls
-        ]
+    functions = [{**tool, "strict": True} for tool in declared(RESPONSES, tools)]
+
+    def ask(sent: list[Any]) -> Step:
+        output = litellm.responses(model=MODEL, input=sent, tools=functions, **of_service(url)).output
+        items = [one if isinstance(one, dict) else one.model_dump(exclude_none=True) for one in output]
+        _, calls, text = RESPONSES.read({"output": items})
+        return items, calls, text
+
+    return talk(RESPONSES, [RESPONSES.user(question)], tools, ask)
 
 
 LOOPS = [completion, completion_anthropic, completion_stream, router, acompletion]

@@ -7,259 +7,198 @@ from typing import TYPE_CHECKING, Any
 
 from openai import AsyncOpenAI, AzureOpenAI, OpenAI
 
-from tests.models.loops import SYSTEM
-from tests.models.toolbox import Toolbox, described
+from tests.models.conversation import Call
+from tests.models.loops import SYSTEM, atalk, declared, talk
+from tests.models.wire import CHAT, RESPONSES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from tests.models.loops import Step
+    from tests.models.toolbox import Toolbox
+
 MODEL = "gpt-4.1"
-Json = dict[str, Any]
+
+
+def client_of(url: str) -> OpenAI:
+    """A client of the local service."""
+    return OpenAI(base_url=f"{url}/v1", api_key="local")
+
+
+def async_client_of(url: str) -> AsyncOpenAI:
+    """An asynchronous client of the local service."""
+    return AsyncOpenAI(base_url=f"{url}/v1", api_key="local")
+
+
+# --- chat completions --------------------------------------------------------------------------------------------
 
 
 def started(question: str) -> list[Any]:
     """The messages that a conversation begins with."""
-    return [{"role": "system", "content": SYSTEM}, {"role": "user", "content": question}]
+    return [{"role": "system", "content": SYSTEM}, CHAT.user(question)]
 
 
-def functions(tools: Toolbox) -> list[Any]:
-    """The tools for chat completions."""
-    described_tools = described(tools)
-    return [
-        {"type": "function", "function": {"name": name, "description": text, "parameters": schema}}
-        for name, text, schema in described_tools
-    ]
+def read(response: Any) -> Step:
+    """Read a message, which is sent back as the object that it is."""
+    message = response.choices[0].message
+    calls = [Call(one.function.name, json.loads(one.function.arguments), one.id) for one in message.tool_calls or ()]
+    return [message], calls, message.content or ""
 
 
-def answered(tools: Toolbox, calls: list[Any]) -> list[Any]:
-    """Run the calls of a message, and return a message for each."""
-    return [
-        {
-            "role": "tool",
-            "tool_call_id": call.id,
-            "content": tools.run(call.function.name, json.loads(call.function.arguments)),
-        }
-        for call in calls
-    ]
-
-
-def talk(create: Callable[..., Any], question: str, tools: Toolbox) -> str:
-    """Ask until the model answers without a call."""
-    messages = started(question)
-    while True:
-        message = create(model=MODEL, messages=messages, tools=functions(tools)).choices[0].message
-        messages.append(message)
-        if not message.tool_calls:
-            return str(message.content)
-        messages += answered(tools, message.tool_calls)
+def talk_chat(create: Callable[..., Any], question: str, tools: Toolbox) -> str:
+    """Ask by a function that returns a completion."""
+    functions = declared(CHAT, tools)
+    return talk(CHAT, started(question), tools, lambda sent: read(create(model=MODEL, messages=sent, tools=functions)))
 
 
 def chat(url: str, question: str, tools: Toolbox) -> str:
     """``chat.completions.create``."""
-    return talk(OpenAI(base_url=f"{url}/v1", api_key="local").chat.completions.create, question, tools)
+    return talk_chat(client_of(url).chat.completions.create, question, tools)
 
 
 def chat_azure(url: str, question: str, tools: Toolbox) -> str:
-    """The same through Azure's client."""
+    """``chat.completions.create`` of Azure's client."""
     client = AzureOpenAI(azure_endpoint=url, api_key="local", api_version="2024-10-21")
-    return talk(client.chat.completions.create, question, tools)
+    return talk_chat(client.chat.completions.create, question, tools)
 
 
 def chat_raw(url: str, question: str, tools: Toolbox) -> str:
     """``with_raw_response.create(...).parse()``."""
-    client = OpenAI(base_url=f"{url}/v1", api_key="local")
+    client = client_of(url)
+    return talk_chat(
+        lambda **request: client.chat.completions.with_raw_response.create(**request).parse(), question, tools
+    )
 
-    def create(**request: Any) -> Any:
-        return client.chat.completions.with_raw_response.create(**request).parse()
 
-    return talk(create, question, tools)
+def helper(url: str, name: str) -> Any:
+    """A helper of chat completions, which was in ``beta`` at first."""
+    client = client_of(url)
+    return getattr(client.chat.completions, name, None) or getattr(client.beta.chat.completions, name)
 
 
 def chat_parse(url: str, question: str, tools: Toolbox) -> str:
-    """``chat.completions.parse``, which was in ``beta`` at first, with strict tools."""
-    client = OpenAI(base_url=f"{url}/v1", api_key="local")
-    completions = client.chat.completions if hasattr(client.chat.completions, "parse") else client.beta.chat.completions
+    """``chat.completions.parse``, with strict tools."""
+    parse = helper(url, "parse")
 
     def create(*, tools: list[Any], **request: Any) -> Any:
         strict = [{**tool, "function": {**tool["function"], "strict": True}} for tool in tools]
-        return completions.parse(tools=strict, **request)
+        return parse(tools=strict, **request)
 
-    return talk(create, question, tools)
+    return talk_chat(create, question, tools)
+
+
+def chat_stream_helper(url: str, question: str, tools: Toolbox) -> str:
+    """``chat.completions.stream()``."""
+    begin = helper(url, "stream")
+
+    def create(**request: Any) -> Any:
+        with begin(**request) as stream:
+            stream.until_done()
+            return stream.get_final_completion()
+
+    return talk_chat(create, question, tools)
 
 
 async def chat_async(url: str, question: str, tools: Toolbox) -> str:
     """``AsyncOpenAI``."""
-    messages = started(question)
-    async with AsyncOpenAI(base_url=f"{url}/v1", api_key="local") as client:
-        while True:
-            response = await client.chat.completions.create(model=MODEL, messages=messages, tools=functions(tools))
-            message = response.choices[0].message
-            messages.append(message)
-            if not message.tool_calls:
-                return str(message.content)
-            messages += answered(tools, message.tool_calls)
+    async with async_client_of(url) as client:
+
+        async def ask(sent: list[Any]) -> Step:
+            return read(await client.chat.completions.create(model=MODEL, messages=sent, tools=declared(CHAT, tools)))
+
+        return await atalk(CHAT, started(question), tools, ask)
 
 
 def chat_stream(url: str, question: str, tools: Toolbox) -> str:
     """``stream=True``, with the calls put together from the pieces."""
-    client = OpenAI(base_url=f"{url}/v1", api_key="local")
-    messages = started(question)
-    while True:
-        text, calls = "", Calls()
-        for chunk in client.chat.completions.create(
-            model=MODEL, messages=messages, tools=functions(tools), stream=True
-        ):
-            text += chunk.choices[0].delta.content or ""
-            calls.take(chunk.choices[0].delta.tool_calls)
-        if not calls.written:
-            return text
-        messages += [calls.message(text), *calls.answered(tools)]
+    client = client_of(url)
+
+    def ask(sent: list[Any]) -> Step:
+        stream = client.chat.completions.create(model=MODEL, messages=sent, tools=declared(CHAT, tools), stream=True)
+        return CHAT.read_events(chunk.model_dump() for chunk in stream)
+
+    return talk(CHAT, started(question), tools, ask)
 
 
 async def chat_stream_async(url: str, question: str, tools: Toolbox) -> str:
     """``stream=True`` with the asynchronous client, and the usage asked for."""
-    messages = started(question)
-    async with AsyncOpenAI(base_url=f"{url}/v1", api_key="local") as client:
-        while True:
-            text, calls, usage = "", Calls(), 0
+    async with async_client_of(url) as client:
+
+        async def ask(sent: list[Any]) -> Step:
             stream = await client.chat.completions.create(
-                model=MODEL, messages=messages, tools=functions(tools), stream=True,
+                model=MODEL, messages=sent, tools=declared(CHAT, tools), stream=True,
                 stream_options={"include_usage": True},
             )  # fmt: skip
-            async for chunk in stream:
-                usage += chunk.usage.total_tokens if chunk.usage else 0
-                for choice in chunk.choices:
-                    text += choice.delta.content or ""
-                    calls.take(choice.delta.tool_calls)
-            assert usage > 0
-            if not calls.written:
-                return text
-            messages += [calls.message(text), *calls.answered(tools)]
+            chunks = [chunk.model_dump() async for chunk in stream]
+            assert chunks[-1]["usage"]["total_tokens"] > 0
+            return CHAT.read_events(chunks)
+
+        return await atalk(CHAT, started(question), tools, ask)
 
 
-def chat_stream_helper(url: str, question: str, tools: Toolbox) -> str:
-    """``chat.completions.stream()``, which was in ``beta`` at first."""
-    client = OpenAI(base_url=f"{url}/v1", api_key="local")
-    completions = (
-        client.chat.completions if hasattr(client.chat.completions, "stream") else client.beta.chat.completions
-    )
-
-    def create(**request: Any) -> Any:
-        with completions.stream(**request) as stream:
-            stream.until_done()
-            return stream.get_final_completion()
-
-    return talk(create, question, tools)
+# --- responses ---------------------------------------------------------------------------------------------------
 
 
-class Calls:
-    """The calls of a message, from the pieces of a stream."""
-
-    def __init__(self) -> None:
-        self.written: list[Json] = []
-
-    def take(self, given: list[Any] | None) -> None:
-        """Take the pieces of one chunk."""
-        for piece in given or ():
-            if piece.index == len(self.written):
-                begun = {"name": piece.function.name, "arguments": ""}
-                self.written.append({"id": piece.id, "type": "function", "function": begun})
-            self.written[piece.index]["function"]["arguments"] += piece.function.arguments or ""
-
-    def message(self, text: str) -> Json:
-        """The assistant's message."""
-        return {"role": "assistant", "content": text or None, "tool_calls": self.written}
-
-    def answered(self, tools: Toolbox) -> list[Json]:
-        """Run the calls, and return a message for each."""
-        called = [
-            (call["id"], call["function"]["name"], json.loads(call["function"]["arguments"])) for call in self.written
-        ]
-        return [{"role": "tool", "tool_call_id": one, "content": tools.run(name, given)} for one, name, given in called]
+def read_items(items: list[Any]) -> Step:
+    """Read the items of a response, which are sent back as the objects that they are."""
+    calls = [Call(one.name, json.loads(one.arguments), one.call_id) for one in items if one.type == "function_call"]
+    return items, calls, "".join(part.text for one in items if one.type == "message" for part in one.content)
 
 
-def flat_functions(tools: Toolbox) -> list[Any]:
+def strict(tools: Toolbox) -> list[Any]:
     """The tools for responses."""
-    return [
-        {"type": "function", "name": name, "description": text, "parameters": schema, "strict": True}
-        for name, text, schema in described(tools)
-    ]
-
-
-def outputs(tools: Toolbox, calls: list[Any]) -> list[Any]:
-    """Run the calls of a response, and return an output item for each."""
-    return [
-        {
-            "type": "function_call_output",
-            "call_id": call.call_id,
-            "output": tools.run(call.name, json.loads(call.arguments)),
-        }
-        for call in calls
-    ]
-
-
-def called(response: Any) -> list[Any]:
-    """The calls of a response."""
-    return [item for item in response.output if item.type == "function_call"]
+    return [{**tool, "strict": True} for tool in declared(RESPONSES, tools)]
 
 
 def responses(url: str, question: str, tools: Toolbox) -> str:
     """``responses.create`` with the whole conversation in each request."""
-    client = OpenAI(base_url=f"{url}/v1", api_key="local")
-    items: list[Any] = [{"role": "user", "content": question}]
-    while True:
-        response = client.responses.create(model=MODEL, instructions=SYSTEM, input=items, tools=flat_functions(tools))
-        if not called(response):
-            return str(response.output_text)
-        items += response.output
-        items += outputs(tools, called(response))
+    client = client_of(url)
+
+    def ask(sent: list[Any]) -> Step:
+        return read_items(
+            client.responses.create(model=MODEL, instructions=SYSTEM, input=sent, tools=strict(tools)).output
+        )
+
+    return talk(RESPONSES, [RESPONSES.user(question)], tools, ask)
 
 
 def responses_kept(url: str, question: str, tools: Toolbox) -> str:
     """``previous_response_id``: the service keeps the conversation, and requests carry new outputs alone."""
-    client = OpenAI(base_url=f"{url}/v1", api_key="local")
-    given: list[Any] = [{"role": "user", "content": question}]
-    previous: Json = {}
-    while True:
-        response = client.responses.create(model=MODEL, input=given, tools=flat_functions(tools), **previous)
-        if not called(response):
-            return str(response.output_text)
-        given, previous = outputs(tools, called(response)), {"previous_response_id": response.id}
+    client = client_of(url)
+    previous: dict[str, Any] = {}
+
+    def ask(given: list[Any]) -> Step:
+        response = client.responses.create(model=MODEL, input=[*given], tools=strict(tools), **previous)
+        previous["previous_response_id"] = response.id
+        given.clear()
+        _, calls, text = read_items(response.output)
+        return [], calls, text
+
+    return talk(RESPONSES, [RESPONSES.user(question)], tools, ask)
 
 
 async def responses_async(url: str, question: str, tools: Toolbox) -> str:
     """``AsyncOpenAI``, nothing stored at the service, and encrypted reasoning handed back."""
-    items: list[Any] = [{"role": "user", "content": question}]
-    async with AsyncOpenAI(base_url=f"{url}/v1", api_key="local") as client:
-        while True:
+    async with async_client_of(url) as client:
+
+        async def ask(sent: list[Any]) -> Step:
             response = await client.responses.create(
-                model=MODEL,
-                input=items,
-                tools=flat_functions(tools),
-                store=False,
-                include=["reasoning.encrypted_content"],
+                model=MODEL, input=sent, tools=strict(tools), store=False, include=["reasoning.encrypted_content"]
             )
-            if not called(response):
-                return str(response.output_text)
-            items += response.output
-            items += outputs(tools, called(response))
+            return read_items(response.output)
+
+        return await atalk(RESPONSES, [RESPONSES.user(question)], tools, ask)
 
 
 def responses_stream(url: str, question: str, tools: Toolbox) -> str:
     """``stream=True``."""
-    client = OpenAI(base_url=f"{url}/v1", api_key="local")
-    items: list[Any] = [{"role": "user", "content": question}]
-    while True:
-        text, output = "", []
-        for event in client.responses.create(model=MODEL, input=items, tools=flat_functions(tools), stream=True):
-            if event.type == "response.output_text.delta":
-                text += event.delta
-            elif event.type == "response.output_item.done":
-                output.append(event.item)
-        calls = [item for item in output if item.type == "function_call"]
-        if not calls:
-            return text
-        items += [*output, *outputs(tools, calls)]
+    client = client_of(url)
+
+    def ask(sent: list[Any]) -> Step:
+        stream = client.responses.create(model=MODEL, input=sent, tools=strict(tools), stream=True)
+        return read_items([event.item for event in stream if event.type == "response.output_item.done"])
+
+    return talk(RESPONSES, [RESPONSES.user(question)], tools, ask)
 
 
 LOOPS = [chat, chat_azure, chat_raw, chat_parse, chat_async, chat_stream, chat_stream_async, chat_stream_helper]
