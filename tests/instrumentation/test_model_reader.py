@@ -9,11 +9,12 @@ import asyncio
 import contextlib
 import itertools
 import json
+import logging
 import re
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import httpx
 import openai
@@ -28,14 +29,13 @@ from otel_loopguard.instrumentation.runtime import Runtime
 from otel_loopguard.testing import guarded
 from otel_loopguard.turns.message_lists import latest
 from otel_loopguard.turns.messages import Reply, WrittenCall
-from tests.models.loops import openai as loops
 from tests.models.scripts import Looping, Obedient, Working, call
 from tests.models.server import Server
-from tests.models.toolbox import Toolbox
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from otel_loopguard.testing import Recording
     from tests.models.conversation import Asked
     from tests.models.conversation import Reply as ModelReply
 
@@ -46,6 +46,8 @@ TOOLS = [
 ]
 READ = call("read_file", path="a.txt")
 QUESTION = "task-1: what is in it?"
+MANY = 16
+"""LastTurns that are held at once."""
 
 
 at_once = partial(guarded, clock=lambda: 0.0)
@@ -110,88 +112,117 @@ def sentences(server: Server) -> list[str]:
 # --- the ladder --------------------------------------------------------------------------------------------------
 
 
-def test_a_looping_run_ends_with_the_answer_of_the_model() -> None:
-    """The model is nudged, then asked for an answer without tools; nothing is rejected by the server."""
-    with at_once() as recording, Server(Looping(READ)).running() as server:
-        agent = Agent(server)
-        assert agent.ask() == "I looked."
-    assert server.rejected == []
-    assert len(server.exchanges) == 10
-    assert agent.runs == 9
-    assert server.exchanges[-1].json["tool_choice"] == "none"
-    assert server.exchanges[-1].json["tools"] == TOOLS
-    assert [trip.action for trip in recording.trips] == [*["nudge"] * 7, "conclude"]
-    assert [span.attributes[semconv.TURN_SOURCE] for span in recording.spans if span.attributes] == ["messages"] * 9
+class Ran(NamedTuple):
+    """A run over a looping model."""
+
+    agent: Agent
+    server: Server
+    recording: Recording
+    log: list[str]
+    error: str
+    """The words of the exception that ended the run; empty if it ended with an answer."""
+
+
+def ran(script: Looping, **options: Any) -> Ran:
+    """Ask a model, and keep what is said about it."""
+    log: list[str] = []
+    handler, logger, error = logging.Handler(), logging.getLogger("otel_loopguard"), ""
+    handler.emit = lambda record: log.append(record.getMessage())  # type: ignore[method-assign]
+    logger.addHandler(handler)
+    try:
+        with at_once(**options) as recording, Server(script).running() as server:
+            agent = Agent(server)
+            try:
+                assert agent.ask() == "I looked."
+            except ToolLoopError as ended:
+                error = str(ended)
+    finally:
+        logger.removeHandler(handler)
+    return Ran(agent, server, recording, log, error)
+
+
+@pytest.fixture(scope="module")
+def obeyed() -> Ran:
+    """A run whose model answers once its tools are withdrawn."""
+    return ran(Looping(READ))
+
+
+@pytest.fixture(scope="module")
+def ended() -> Ran:
+    """A run whose model calls all the same."""
+    return ran(Looping(READ, stubborn=True))
+
+
+def test_a_looping_run_ends_with_the_answer_of_the_model(obeyed: Ran) -> None:
+    """The model is told, then asked for an answer without tools; nothing is rejected by the server."""
+    assert (obeyed.error, obeyed.server.rejected) == ("", [])
+    assert len(obeyed.server.exchanges) == 10
+    assert obeyed.agent.runs == 9
+    assert obeyed.server.exchanges[-1].json["tool_choice"] == "none"
+    assert obeyed.server.exchanges[-1].json["tools"] == TOOLS
+    assert [trip.action for trip in obeyed.recording.trips] == [*["nudge"] * 7, "conclude"]
+    sources = [span.attributes[semconv.TURN_SOURCE] for span in obeyed.recording.spans if span.attributes]
+    assert sources == ["messages"] * 9
 
 
 def test_a_model_that_calls_all_the_same_is_ended() -> None:
-    """``ToolLoopError`` leaves the client's method."""
+    """``ToolLoopError`` leaves the client's method, each time that the program tries again."""
     with at_once(), Server(Looping(READ, stubborn=True)).running() as server:
         agent = Agent(server)
         with pytest.raises(ToolLoopError, match="read_file"):
             agent.ask()
-        sent = len(server.exchanges)
-        assert sent <= 12
-        for _ in range(3):  # a program that tries again
+        for _ in range(3):
             with pytest.raises(ToolLoopError):
                 agent.go_on()
-        assert len(server.exchanges) == sent
+    assert len(server.exchanges) == 10
 
 
-@pytest.mark.parametrize(("stubborn", "done"), [(False, ""), (True, ", 1 run ended")])
-def test_the_line_at_exit_says_what_was_done_about_a_loop(done: str, *, stubborn: bool) -> None:
-    """No call is refused at the model's side: there are nudges, the request without tools, and the error."""
-    with (
-        at_once() as recording,
-        Server(Looping(READ, stubborn=stubborn)).running() as server,
-        contextlib.suppress(ToolLoopError),
-    ):
-        Agent(server).ask()
-    assert recording.runtime is not None
-    line = recording.runtime.providers.summary.line()
-    calls = 10 if stubborn else 9
+@pytest.mark.parametrize(("run", "calls", "done"), [("obeyed", 9, ""), ("ended", 10, ", 1 run ended")])
+def test_the_line_at_exit_says_what_was_done_about_a_loop(
+    run: str, calls: int, done: str, request: pytest.FixtureRequest
+) -> None:
+    """No call is refused at the model's side: it is told, and asked for an answer, and the run ends in the error."""
+    runtime = request.getfixturevalue(run).recording.runtime
+    line = runtime.providers.summary.line()
     assert line == f"otel_loopguard: {calls} tool calls, 1 loop, 8 nudges, 1 turn asked for an answer{done}."
 
 
-def test_the_error_at_a_request_names_no_refusal() -> None:
+def test_the_error_at_a_request_names_no_refusal(ended: Ran) -> None:
     """Each call has run, so it tells the attempts alone."""
-    with (
-        at_once(),
-        Server(Looping(READ, stubborn=True)).running() as server,
-        pytest.raises(ToolLoopError, match=r"generic_repeat: 10 attempts\)\. The run was ended\.$"),
-    ):
-        Agent(server).ask()
+    assert ended.error.endswith("generic_repeat: 10 attempts). The run was ended.")
 
 
-def test_the_log_says_that_calls_have_run(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_log_says_that_calls_have_run(ended: Ran) -> None:
     """No call is refused at the model's side: the log names the request without tools, and the end of the run."""
-    with (
-        caplog.at_level("WARNING", "otel_loopguard"),
-        at_once(),
-        Server(Looping(READ, stubborn=True)).running() as server,
-        pytest.raises(ToolLoopError),
-    ):
-        Agent(server).ask()
-    concluded, ended = [record.getMessage() for record in caplog.records if record.name == "otel_loopguard"]
+    concluded, last = ended.log
     assert concluded.startswith(
         "The model is asked for an answer, with its tools withdrawn, after read_file (arguments blake2b-64:"
     )
     assert ", call 9, limit 3: generic_repeat" in concluded
-    assert ended.startswith("Ended the run at a model request after read_file")
-    assert ", call 10, limit 3: generic_repeat" in ended
-    without_addresses = re.sub(r"https://\S+", "", concluded + ended)
-    assert "refused" not in without_addresses.lower()
+    assert last.startswith("Ended the run at a model request after read_file")
+    assert ", call 10, limit 3: generic_repeat" in last
+    assert "refused" not in re.sub(r"https://\S+", "", concluded + last).lower()
 
 
-def test_the_log_of_an_observed_run_names_what_the_guard_can_do(caplog: pytest.LogCaptureFixture) -> None:
-    """A call whose result is read in a request is never refused: the model is nudged, then asked for an answer."""
-    with (
-        caplog.at_level("WARNING", "otel_loopguard"),
-        at_once(Policy(action="observe")),
-        Server(Looping(READ, rounds=5)).running() as server,
-    ):
-        Agent(server).ask()
-    log = "\n".join(record.getMessage() for record in caplog.records if record.name == "otel_loopguard")
+def test_the_programs_own_messages_are_not_changed(obeyed: Ran) -> None:
+    """Sentences are in copies, the same ones in each later request."""
+    assert "[loopguard]" not in json.dumps(obeyed.agent.messages)
+    requests = [one.asked for one in obeyed.server.exchanges if one.asked is not None]
+    for before, after in itertools.pairwise(requests):
+        assert after.messages[: len(before.messages)] == before.messages
+
+
+def test_tokens_are_booked_as_loop_or_work(obeyed: Ran) -> None:
+    """The first request and the answer are work; the others repeated a call in vain."""
+    counted = obeyed.recording.counted
+    steps = [counted(semconv.METRIC_MODEL_REQUESTS, loopguard__step=one) for one in ("work", "loop")]
+    assert (steps, counted(semconv.METRIC_MODEL_REQUESTS)) == ([2, 8], 10)
+    assert counted(semconv.METRIC_MODEL_TOKENS) > 0
+
+
+def test_the_log_of_an_observed_run_names_what_the_guard_can_do() -> None:
+    """A call whose result is read in a request is never refused: the model is told, then asked for an answer."""
+    log = "\n".join(ran(Looping(READ, rounds=5), policy=Policy(action="observe")).log)
     assert "the action block would nudge the model, then ask it for an answer without tools" in log
     assert "refuse" not in log
 
@@ -233,33 +264,6 @@ def test_a_model_that_reads_the_sentence_stops() -> None:
         assert agent.ask() == "I stop here."
     assert agent.runs == 2
     assert len(sentences(server)) == 1
-
-
-def test_a_working_run_sends_the_same_bytes() -> None:
-    """A request without a sentence leaves as the program wrote it."""
-    steps = (READ, (call("read_file", path="b.txt"), call("search", path="x")), call("read_file", path="c.txt"))
-    bodies = []
-    for guard in (False, True):
-        with Server(Working(*steps)).running() as server:
-            if guard:
-                with at_once() as recording:
-                    assert Agent(server).ask() == "Done."
-                assert recording.outcomes == ["executed"] * 4
-            else:
-                assert Agent(server).ask() == "Done."
-        bodies.append(server.bodies())
-    assert bodies[0] == bodies[1]
-
-
-def test_the_programs_own_messages_are_not_changed() -> None:
-    """Sentences are in copies, the same ones in each later request."""
-    with at_once(), Server(Looping(READ)).running() as server:
-        agent = Agent(server)
-        agent.ask()
-    assert "[loopguard]" not in json.dumps(agent.messages)
-    requests = [one.asked for one in server.exchanges if one.asked is not None]
-    for before, after in itertools.pairwise(requests):
-        assert after.messages[: len(before.messages)] == before.messages
 
 
 @pytest.mark.parametrize("action", [Action.OBSERVE, Action.NUDGE])
@@ -377,16 +381,16 @@ def test_a_turn_after_a_concluded_one_is_concluded_if_nothing_may_be_ended() -> 
 
 @pytest.mark.parametrize("same_question", [True, False])
 def test_conversations_at_once_are_judged_as_alone(*, same_question: bool) -> None:
-    """50 loop and 50 work, in threads, and the server gives all of them equal ids."""
+    """Half of them loop and half work, in threads, and the server gives all of them equal ids."""
     work = [call("read_file", path=f"{name}.txt") for name in "abcdefgh"]
     with (
         at_once() as recording,
         Server(Looping(READ)).running() as looping,
         Server(Working(*work)).running() as working,
-        ThreadPoolExecutor(50) as pool,
+        ThreadPoolExecutor(MANY) as pool,
     ):
-        kinds = [looping, working] * 50
-        questions = [QUESTION if same_question else f"task-{number}: q" for number in range(100)]
+        kinds = [looping, working] * (MANY // 2)
+        questions = [QUESTION if same_question else f"task-{number}: q" for number in range(MANY)]
         if same_question:  # a server counts the requests of a question
             kinds, questions = kinds[:2], questions[:2]
         found = list(pool.map(lambda one: Agent(one[0]).ask(one[1]), zip(kinds, questions, strict=True)))
@@ -415,10 +419,10 @@ def test_async_conversations_at_once_are_judged_as_alone() -> None:
 
     async def main(url: str) -> list[int]:
         async with openai.AsyncOpenAI(base_url=f"{url}/v1", api_key="local", max_retries=0) as client:
-            return await asyncio.gather(*(ask(client, number) for number in range(100)))
+            return await asyncio.gather(*(ask(client, number) for number in range(MANY)))
 
     with at_once(), Server(Looping(READ)).running() as server:
-        assert asyncio.run(main(server.url)) == [9] * 100
+        assert asyncio.run(main(server.url)) == [9] * MANY
 
 
 def test_a_request_may_be_abandoned_in_another_context() -> None:
@@ -553,16 +557,6 @@ def test_the_tokens_of_a_call_that_was_never_made_are_work() -> None:
         assert recording.counted(semconv.METRIC_MODEL_REQUESTS, loopguard__step="work") == 1
 
 
-def test_tokens_are_booked_as_loop_or_work() -> None:
-    """The first request and the answer are work; the others repeated a call in vain."""
-    with at_once() as recording, Server(Looping(READ)).running() as server:
-        Agent(server).ask()
-    assert recording.counted(semconv.METRIC_MODEL_REQUESTS) == 10
-    assert recording.counted(semconv.METRIC_MODEL_REQUESTS, loopguard__step="work") == 2
-    assert recording.counted(semconv.METRIC_MODEL_REQUESTS, loopguard__step="loop") == 8
-    assert recording.counted(semconv.METRIC_MODEL_TOKENS) > 0
-
-
 # --- gateways ----------------------------------------------------------------------------------------------------
 
 
@@ -612,13 +606,3 @@ def test_requests_without_tools_are_not_called_judged() -> None:
 def test_a_provider_gets_nothing_that_the_program_did_not_send(address: str, *, may_be: bool) -> None:
     """The header goes to other addresses only."""
     assert may_be_proxy(address) is may_be
-
-
-@pytest.mark.parametrize("loop", [loops.chat, loops.responses, loops.responses_stream, loops.responses_kept])
-def test_calls_of_one_message_are_judged_alike_on_every_api(loop: Callable[..., str]) -> None:
-    """On the responses API each call of a message is an item of its own."""
-    both = (READ, call("search", query="Ada"))
-    with at_once() as recording, Server(Looping(both, (call("read_file", path="b.txt"), both[1]))).running() as server:
-        assert loop(server.url, QUESTION, Toolbox()) == "I looked."
-    assert len(server.exchanges) == 11
-    assert recording.outcomes == [*["executed"] * 5, *["nudged"] * 15]
