@@ -58,7 +58,7 @@ SCRIPTS: dict[str, Script] = {
     # The same call again and again while its result changes.
     "polling": Continued(*[STATUS] * 12),
 }
-LOOPING, WORKING = ("looping", "parallel"), ("working", "polling")
+WORKING = ("working", "polling")
 NAMED = re.compile(rf"task-({'|'.join(SCRIPTS)})")
 
 

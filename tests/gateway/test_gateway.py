@@ -20,6 +20,9 @@ from otel_loopguard.instrumentation.models.openai_chat import CHAT
 from otel_loopguard.instrumentation.runtime import active_runtime
 from otel_loopguard.testing import guarded
 from otel_loopguard.turns.message_lists import MessageList, MessageLists
+from tests.models.conversation import Call
+from tests.models.wire import CHAT as WIRE
+from tests.models.wire import looped
 
 if TYPE_CHECKING:
     from otel_loopguard.errors import ToolLoopError
@@ -28,24 +31,27 @@ if TYPE_CHECKING:
 at_once = partial(guarded, clock=lambda: 0.0)
 """The guard on a clock that does not move."""
 ALICE, BOB = SimpleNamespace(api_key="alice"), SimpleNamespace(api_key="bob")
-TOOLS = [{"type": "function", "function": {"name": "read_file", "parameters": {"type": "object"}}}]
-QUESTION = {"role": "user", "content": "what is in it?"}
+TOOLS = [WIRE.tool()]
+QUESTION = WIRE.user("what is in it?")
 
 
 def called(number: int) -> dict[str, Any]:
-    function = {"name": "read_file", "arguments": '{"path": "a.txt"}'}
-    return {"role": "assistant", "tool_calls": [{"id": f"call_{number}", "type": "function", "function": function}]}
+    """A message of the model with the nth call."""
+    return WIRE.calls(nth(number))[0]
+
+
+def nth(number: int) -> Call:
+    """The nth of equal calls."""
+    return Call("read_file", {"path": "a.txt"}, f"call_{number}")
 
 
 def conversation(steps: int) -> list[dict[str, Any]]:
     """A question and so many equal calls with equal results."""
-    found = [QUESTION]
-    for number in range(1, steps + 1):
-        found += [called(number), {"role": "tool", "tool_call_id": f"call_{number}", "content": "text"}]
-    return found
+    return looped(WIRE, steps, nth)
 
 
 def reply(number: int, **usage: int) -> dict[str, Any]:
+    """A reply with the nth call."""
     return {"choices": [{"message": called(number)}], "usage": usage}
 
 

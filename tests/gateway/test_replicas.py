@@ -16,10 +16,13 @@ from otel_loopguard.instrumentation.models.openai_chat import CHAT
 from otel_loopguard.instrumentation.models.openai_responses import RESPONSES
 from otel_loopguard.instrumentation.runtime import Runtime
 from otel_loopguard.testing import Recording
+from tests.models.conversation import Call
+from tests.models.wire import CHAT as WIRE
+from tests.models.wire import looped
 from tests.store.memory import FlakyStore
 
 ALICE, BOB = SimpleNamespace(api_key="alice"), SimpleNamespace(api_key="bob")
-TOOLS = [{"type": "function", "function": {"name": "read_file", "parameters": {"type": "object"}}}]
+TOOLS = [WIRE.tool()]
 
 
 class Replica:
@@ -42,18 +45,9 @@ class Replica:
         return data["messages"], data.get("tool_choice"), "" if error is None else error.mode
 
 
-def called(call_id: str, path: str = "a.txt") -> dict[str, Any]:
-    function = {"name": "read_file", "arguments": f'{{"path": "{path}"}}'}
-    return {"role": "assistant", "tool_calls": [{"id": call_id, "type": "function", "function": function}]}
-
-
 def conversation(steps: int, question: str = "what is in it?", ids: str = "call_7f3a9c2e{}") -> list[dict[str, Any]]:
     """A question and so many equal calls with equal results."""
-    found: list[dict[str, Any]] = [{"role": "user", "content": question}]
-    for number in range(1, steps + 1):
-        call_id = ids.format(number)
-        found += [called(call_id), {"role": "tool", "tool_call_id": call_id, "content": "text"}]
-    return found
+    return looped(WIRE, steps, lambda number: Call("read_file", {"path": "a.txt"}, ids.format(number)), question)
 
 
 async def alone(last: int = 10, **options: Any) -> list[Any]:
@@ -135,10 +129,8 @@ async def test_the_next_question_begins_a_turn_in_every_replica() -> None:
     asked = [*conversation(7), {"role": "assistant", "content": "It is text."}, {"role": "user", "content": "again?"}]
     await replicas[1].send(asked)
     for number, replica in enumerate(replicas * 2, 1):
-        asked += [
-            called(f"call_5d1b0e4a{number}"),
-            {"role": "tool", "tool_call_id": f"call_5d1b0e4a{number}", "content": "text"},
-        ]
+        call = Call("read_file", {"path": "a.txt"}, f"call_5d1b0e4a{number}")
+        asked += [*WIRE.calls(call), *WIRE.results((call, "text"))]
         sent, choice, mode = await replica.send(asked)
         assert (choice, mode) == (None, "")
         assert ("[loopguard]" in sent[-1]["content"]) is (number > 1)
