@@ -148,14 +148,26 @@ async def test_a_concluded_request_that_is_sent_again_is_concluded_again() -> No
     assert (again["tool_choice"], again["messages"]) == (first["tool_choice"], first["messages"])
 
 
-@pytest.mark.parametrize("kind", ["aembedding", "atext_completion", "agenerate_content", "call_mcp_tool"])
-async def test_other_requests_are_not_read(kind: str) -> None:
-    """They have no tool calls, or in words that are not read."""
+@pytest.mark.parametrize(
+    ("kind", "headers", "off"),
+    [
+        *((kind, {}, False) for kind in ("aembedding", "atext_completion", "agenerate_content", "call_mcp_tool")),
+        ("acompletion", {"x_loopguard_judged": "1"}, False),
+        ("acompletion", {}, True),
+    ],
+)
+async def test_requests_of_others_are_left_alone(kind: str, headers: dict[str, str], *, off: bool) -> None:
+    """Those without calls that are read, those that were judged in the client's process, and all while it is off."""
     with at_once() as recording:
+        assert recording.runtime is not None
+        recording.runtime.off = off
         for steps in range(11):
-            data, error = await Sender().send(conversation(steps), kind=kind)
-            assert (data["messages"], error) == (conversation(steps), None)
-    assert recording.spans == []
+            data, error = await Sender(**headers).send(conversation(steps), kind=kind)
+            assert (data["messages"], data.get("tool_choice"), error) == (conversation(steps), None, None)
+        assert recording.spans == []
+        recording.runtime.off = False
+        await Sender().send(conversation(1))
+        assert len(recording.spans) == 1
 
 
 async def test_observe_changes_no_request() -> None:
@@ -170,26 +182,24 @@ async def test_observe_changes_no_request() -> None:
 # --- tenants and conversations -----------------------------------------------------------------------------------
 
 
-async def test_tenants_with_equal_messages_and_calls_share_nothing() -> None:
-    """One loops while the other one's requests are equal to the last byte."""
-    with at_once() as recording:
-        _, ended = await Sender(ALICE).loop(0, 10)
-        other, error = await Sender(BOB).send(conversation(1))
-    assert ended is not None
-    assert (other["messages"], error) == (conversation(1), None)
-    assert len(set(turns(recording))) == 2
-
-
 async def test_tenants_in_turns_are_judged_as_alone() -> None:
-    """Each sees the sentences of its own calls, request by request."""
-    mixed: dict[str, list[Any]] = {"alice": [], "bob": []}
+    """Each sees the sentences and the end of its own calls, while the other's requests are equal to the byte."""
+    found: dict[str, list[Any]] = {"alice": [], "bob": [], "alone": []}
+
+    async def send(name: str, auth: Any, steps: int) -> None:
+        data, error = await Sender(auth).send(conversation(steps))
+        found[name].append((data["messages"], data.get("tool_choice"), error is None))
+
     with at_once():
-        alone = [(await Sender(ALICE).send(conversation(steps)))[0]["messages"] for steps in range(9)]
-    with at_once():
-        for steps in range(9):
+        for steps in range(11):
+            await send("alone", ALICE, steps)
+    with at_once() as recording:
+        for steps in range(11):
             for auth in (ALICE, BOB):
-                mixed[auth.api_key].append((await Sender(auth).send(conversation(steps)))[0]["messages"])
-    assert mixed == {"alice": alone, "bob": alone}
+                await send(auth.api_key, auth, steps)
+    assert found["alice"] == found["bob"] == found["alone"]
+    assert found["alone"][-1][2] is False
+    assert len(set(turns(recording))) == 2
 
 
 async def test_a_kept_conversation_of_one_tenant_is_not_continued_by_another() -> None:
@@ -216,17 +226,6 @@ async def test_the_conversation_header_keeps_equal_conversations_apart() -> None
 
 
 # --- judged elsewhere --------------------------------------------------------------------------------------------
-
-
-async def test_a_request_that_was_judged_in_its_process_is_left_alone() -> None:
-    """The header says so; requests without it are judged."""
-    with at_once() as recording:
-        for steps in range(12):
-            data, error = await Sender(x_loopguard_judged="1").send(conversation(steps))
-            assert (data["messages"], error) == (conversation(steps), None)
-        assert recording.spans == []
-        await Sender().send(conversation(1))
-        assert len(recording.spans) == 1
 
 
 async def test_a_client_below_the_gateway_does_not_judge_again() -> None:
@@ -371,17 +370,6 @@ async def test_a_runtime_that_cannot_be_made_lets_the_request_pass(monkeypatch: 
     monkeypatch.setattr(active_runtime, "get", fail)
     data, error = await Sender().send(conversation(9))
     assert (data["messages"], error) == (conversation(9), None)
-
-
-async def test_the_guard_may_be_switched_off_for_the_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
-    """OTEL_PYTHON_DISABLED_INSTRUMENTATIONS holds for it, too."""
-    with at_once() as recording:
-        assert recording.runtime is not None
-        recording.runtime.off = True
-        for steps in range(12):
-            data, error = await Sender().send(conversation(steps))
-            assert (data["messages"], error) == (conversation(steps), None)
-    assert recording.spans == []
 
 
 async def test_turns_that_repeat_each_other_are_reported_by_the_conversation_header() -> None:

@@ -70,17 +70,13 @@ class Wire:
         raise NotImplementedError
 
 
-class Chat(Wire):
-    """``/v1/chat/completions``."""
-
+class _Chat(Wire):
     path = "/v1/chat/completions"
 
     def tool(self, name: str = "read_file", text: str = "", schema: Json = SCHEMA) -> Json:
-        """Declare a tool."""
         return {"type": "function", "function": {"name": name, "description": text, "parameters": schema}}
 
     def calls(self, *calls: Call) -> list[Any]:
-        """Write one message."""
         written = [
             {"id": one.id, "type": "function", "function": {"name": one.name, "arguments": json.dumps(one.arguments)}}
             for one in calls
@@ -88,11 +84,9 @@ class Chat(Wire):
         return [{"role": "assistant", "content": None, "tool_calls": written}]
 
     def results(self, *results: tuple[Call, str]) -> list[Any]:
-        """Write a message for each."""
         return [{"role": "tool", "tool_call_id": one.id, "content": text} for one, text in results]
 
     def read(self, answer: Json) -> Step:
-        """Read the message of the only choice."""
         message = answer["choices"][0]["message"]
         calls = [
             Call(one["function"]["name"], json.loads(one["function"]["arguments"]), one["id"])
@@ -102,7 +96,6 @@ class Chat(Wire):
         return Step([{"content": None, **entry}], calls, message["content"] or "")
 
     def read_events(self, events: Iterable[Json]) -> Step:
-        """Put the pieces together by their index."""
         text, calls = "", []
         for delta in (choice["delta"] for event in events for choice in event["choices"]):
             text += delta.get("content") or ""
@@ -116,27 +109,22 @@ class Chat(Wire):
         )
 
 
-class Responses(Wire):
-    """``/v1/responses``."""
-
+class _Responses(Wire):
     path = "/v1/responses"
     entries_in = "input"
     kept = {"function_call": ("type", "call_id", "name", "arguments"), "message": ("type", "role", "content", "id")}
     """The fields of each kind of item that the next request has."""
 
     def calls(self, *calls: Call) -> list[Any]:
-        """Write an item for each."""
         return [
             {"type": "function_call", "call_id": one.id, "name": one.name, "arguments": json.dumps(one.arguments)}
             for one in calls
         ]
 
     def results(self, *results: tuple[Call, str]) -> list[Any]:
-        """Write an item for each."""
         return [{"type": "function_call_output", "call_id": one.id, "output": text} for one, text in results]
 
     def read(self, answer: Json) -> Step:
-        """Read the items, without reasoning."""
         items = [one for one in answer["output"] if one["type"] in self.kept]
         calls = [
             Call(one["name"], json.loads(one["arguments"]), one["call_id"])
@@ -147,40 +135,32 @@ class Responses(Wire):
         return Step([{name: one[name] for name in self.kept[one["type"]]} for one in items], calls, text)
 
     def read_events(self, events: Iterable[Json]) -> Step:
-        """Take the items that are done."""
         return self.read({"output": [one["item"] for one in events if one["type"] == "response.output_item.done"]})
 
 
-class Messages(Wire):
-    """``/v1/messages``."""
-
+class _Messages(Wire):
     path = "/v1/messages"
     required = {"max_tokens": 512}
     no_calls = {"tool_choice": {"type": "none"}}
 
     def tool(self, name: str = "read_file", text: str = "", schema: Json = SCHEMA) -> Json:
-        """Declare a tool."""
         return {"name": name, "description": text, "input_schema": schema}
 
     def calls(self, *calls: Call) -> list[Any]:
-        """Write one message."""
         blocks = [{"type": "tool_use", "id": one.id, "name": one.name, "input": one.arguments} for one in calls]
         return [{"role": "assistant", "content": blocks}]
 
     def results(self, *results: tuple[Call, str]) -> list[Any]:
-        """Write one message, in the role of the user."""
         blocks = [{"type": "tool_result", "tool_use_id": one.id, "content": text} for one, text in results]
         return [{"role": "user", "content": blocks}]
 
     def read(self, answer: Json) -> Step:
-        """Read the blocks."""
         content = answer["content"]
         calls = [Call(one["name"], one["input"], one["id"]) for one in content if one["type"] == "tool_use"]
         text = "".join(one["text"] for one in content if one["type"] == "text")
         return Step([{"role": "assistant", "content": content}], calls, text)
 
     def read_events(self, events: Iterable[Json]) -> Step:
-        """Put the blocks together."""
         content: list[Json] = []
         written = ""
         for event in events:
@@ -196,32 +176,27 @@ class Messages(Wire):
         return self.read({"content": content})
 
 
-class Gemini(Wire):
-    """``:generateContent``. Calls have an id if they are given one."""
+class _Gemini(Wire):
+    """Calls have an id if they are given one."""
 
     path = "/v1beta/models/gemini-2.5-flash:generateContent"
     entries_in = "contents"
     no_calls = {"toolConfig": {"functionCallingConfig": {"mode": "NONE"}}}
 
     def tool(self, name: str = "read_file", text: str = "", schema: Json = SCHEMA) -> Json:
-        """Declare a tool."""
         return {"functionDeclarations": [{"name": name, "description": text, "parameters": schema}]}
 
     def user(self, text: str = "task-1: who owns it?") -> Json:
-        """Write the user's content."""
         return {"role": "user", "parts": [{"text": text}]}
 
     def said(self, text: str) -> Json:
-        """Write a text of the model."""
         return {"role": "model", "parts": [{"text": text}]}
 
     def calls(self, *calls: Call) -> list[Any]:
-        """Write one content."""
         parts = [{"functionCall": {"name": one.name, "args": one.arguments, **_id_of(one)}} for one in calls]
         return [{"role": "model", "parts": parts}]
 
     def results(self, *results: tuple[Call, str]) -> list[Any]:
-        """Write one content, in the role of the user."""
         parts = [
             {"functionResponse": {"name": one.name, "response": {"result": text}, **_id_of(one)}}
             for one, text in results
@@ -229,14 +204,12 @@ class Gemini(Wire):
         return [{"role": "user", "parts": parts}]
 
     def read(self, answer: Json) -> Step:
-        """Read the parts."""
         content = answer["candidates"][0]["content"]
         functions = [part["functionCall"] for part in content["parts"] if "functionCall" in part]
         calls = [Call(one["name"], one["args"], one.get("id", "")) for one in functions]
         return Step([content], calls, "".join(part.get("text", "") for part in content["parts"]))
 
     def read_events(self, events: Iterable[Json]) -> Step:
-        """Take the parts of all chunks."""
         parts = [part for one in events for part in one["candidates"][0]["content"]["parts"]]
         return self.read({"candidates": [{"content": {"role": "model", "parts": parts}}]})
 
@@ -245,7 +218,7 @@ def _id_of(call: Call) -> Json:
     return {"id": call.id} if call.id else {}
 
 
-CHAT, RESPONSES, MESSAGES, GEMINI = Chat(), Responses(), Messages(), Gemini()
+CHAT, RESPONSES, MESSAGES, GEMINI = _Chat(), _Responses(), _Messages(), _Gemini()
 WIRES: dict[str, Wire] = {"chat": CHAT, "responses": RESPONSES, "messages": MESSAGES, "gemini": GEMINI}
 
 

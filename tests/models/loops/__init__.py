@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
     Step = tuple[list[Any], list[Call], str]
     """A reply: what the next request has of it, its calls, and its text."""
+    Results = Callable[..., list[Any]]
+    """Write the entries of results, each of a call and a text."""
 
 # litellm would fetch its list of prices when it is imported.
 os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
@@ -61,19 +63,21 @@ def declared(wire: Wire, tools: Toolbox) -> list[Any]:
     return [wire.tool(*one) for one in described(tools)]
 
 
-def talk(wire: Wire, entries: list[Any], tools: Toolbox, ask: Callable[[list[Any]], Step]) -> str:
+def talk(results: Results, entries: list[Any], tools: Toolbox, ask: Callable[[list[Any]], Step]) -> str:
     """Ask until the model answers without a call."""
     while True:
         written, calls, text = ask(entries)
         if not calls:
             return text
-        entries += [*written, *wire.results(*((one, tools.run(one.name, one.arguments)) for one in calls))]
+        entries += [*written, *results(*((one, tools.run(one.name, one.arguments)) for one in calls))]
 
 
-async def atalk(wire: Wire, entries: list[Any], tools: Toolbox, ask: Callable[[list[Any]], Awaitable[Step]]) -> str:
+async def atalk(
+    results: Results, entries: list[Any], tools: Toolbox, ask: Callable[[list[Any]], Awaitable[Step]]
+) -> str:
     """Ask until the model answers without a call, in async code."""
     while True:
         written, calls, text = await ask(entries)
         if not calls:
             return text
-        entries += [*written, *wire.results(*((one, tools.run(one.name, one.arguments)) for one in calls))]
+        entries += [*written, *results(*((one, tools.run(one.name, one.arguments)) for one in calls))]

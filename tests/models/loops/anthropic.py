@@ -52,7 +52,9 @@ def request(sent: list[Any], tools: Toolbox, **more: Any) -> Any:
 
 def talk_messages(create: Callable[..., Any], question: str, tools: Toolbox) -> str:
     """Ask by a function that returns a message."""
-    return talk(MESSAGES, [MESSAGES.user(question)], tools, lambda sent: read(create(**request(sent, tools)).content))
+    return talk(
+        MESSAGES.results, [MESSAGES.user(question)], tools, lambda sent: read(create(**request(sent, tools)).content)
+    )
 
 
 def messages(url: str, question: str, tools: Toolbox) -> str:
@@ -90,7 +92,7 @@ def messages_events(url: str, question: str, tools: Toolbox) -> str:
         stream = client.messages.create(**request(sent, tools, stream=True))
         return MESSAGES.read_events(event.model_dump(exclude_none=True) for event in stream)
 
-    return talk(MESSAGES, [MESSAGES.user(question)], tools, ask)
+    return talk(MESSAGES.results, [MESSAGES.user(question)], tools, ask)
 
 
 async def messages_async(url: str, question: str, tools: Toolbox) -> str:
@@ -100,7 +102,7 @@ async def messages_async(url: str, question: str, tools: Toolbox) -> str:
         async def ask(sent: list[Any]) -> Step:
             return read((await client.messages.create(**request(sent, tools))).content)
 
-        return await atalk(MESSAGES, [MESSAGES.user(question)], tools, ask)
+        return await atalk(MESSAGES.results, [MESSAGES.user(question)], tools, ask)
 
 
 async def messages_stream_async(url: str, question: str, tools: Toolbox) -> str:
@@ -114,7 +116,7 @@ async def messages_stream_async(url: str, question: str, tools: Toolbox) -> str:
             assert text == whole
             return written, calls, text
 
-        return await atalk(MESSAGES, [MESSAGES.user(question)], tools, ask)
+        return await atalk(MESSAGES.results, [MESSAGES.user(question)], tools, ask)
 
 
 def tool_runner(url: str, question: str, tools: Toolbox) -> str:

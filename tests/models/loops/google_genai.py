@@ -10,25 +10,12 @@ from google.genai import types
 from tests.models.conversation import Call
 from tests.models.loops import SYSTEM, atalk, talk
 from tests.models.toolbox import described
-from tests.models.wire import Gemini
 
 if TYPE_CHECKING:
     from tests.models.loops import Step
     from tests.models.toolbox import Toolbox
 
 MODEL = "gemini-2.5-flash"
-
-
-class Objects(Gemini):
-    """The API with the objects of the client."""
-
-    def results(self, *results: tuple[Call, str]) -> list[Any]:
-        """Write the content with the responses."""
-        parts = [types.Part.from_function_response(name=one.name, response={"result": text}) for one, text in results]
-        return [types.Content(role="user", parts=parts)]
-
-
-WIRE = Objects()
 
 
 def client(url: str) -> genai.Client:
@@ -55,6 +42,12 @@ def config(tools: Toolbox) -> types.GenerateContentConfig:
     )
 
 
+def responded(*results: tuple[Call, str]) -> list[Any]:
+    """Write the content with the responses of calls."""
+    parts = [types.Part.from_function_response(name=one.name, response={"result": text}) for one, text in results]
+    return [types.Content(role="user", parts=parts)]
+
+
 def asked(question: str) -> list[Any]:
     """The contents that a conversation begins with."""
     return [types.Content(role="user", parts=[types.Part(text=question)])]
@@ -76,7 +69,7 @@ def generate(url: str, question: str, tools: Toolbox) -> str:
             service.models.generate_content(model=MODEL, contents=sent, config=config(tools)).candidates[0].content
         )
 
-    return talk(WIRE, asked(question), tools, ask)
+    return talk(responded, asked(question), tools, ask)
 
 
 async def generate_async(url: str, question: str, tools: Toolbox) -> str:
@@ -87,7 +80,7 @@ async def generate_async(url: str, question: str, tools: Toolbox) -> str:
         response = await service.aio.models.generate_content(model=MODEL, contents=sent, config=config(tools))
         return read(response.candidates[0].content)
 
-    return await atalk(WIRE, asked(question), tools, ask)
+    return await atalk(responded, asked(question), tools, ask)
 
 
 def generate_stream(url: str, question: str, tools: Toolbox) -> str:
@@ -99,7 +92,7 @@ def generate_stream(url: str, question: str, tools: Toolbox) -> str:
         parts = [part for chunk in chunks for part in chunk.candidates[0].content.parts]
         return read(types.Content(role="model", parts=parts))
 
-    return talk(WIRE, asked(question), tools, ask)
+    return talk(responded, asked(question), tools, ask)
 
 
 def automatic(url: str, question: str, tools: Toolbox) -> str:

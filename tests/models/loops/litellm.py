@@ -40,7 +40,7 @@ def read(response: Any) -> Step:
 def talk_chat(complete: Callable[..., Any], question: str, tools: Toolbox) -> str:
     """Ask by a function that returns a completion."""
     functions = declared(CHAT, tools)
-    return talk(CHAT, started(question), tools, lambda sent: read(complete(messages=sent, tools=functions)))
+    return talk(CHAT.results, started(question), tools, lambda sent: read(complete(messages=sent, tools=functions)))
 
 
 def completion(url: str, question: str, tools: Toolbox) -> str:
@@ -80,7 +80,7 @@ async def acompletion(url: str, question: str, tools: Toolbox) -> str:
     async def ask(sent: list[Any]) -> Step:
         return read(await litellm.acompletion(MODEL, messages=sent, tools=declared(CHAT, tools), **of_service(url)))
 
-    return await atalk(CHAT, started(question), tools, ask)
+    return await atalk(CHAT.results, started(question), tools, ask)
 
 
 def responses(url: str, question: str, tools: Toolbox) -> str:
@@ -93,7 +93,7 @@ def responses(url: str, question: str, tools: Toolbox) -> str:
         _, calls, text = RESPONSES.read({"output": items})
         return items, calls, text
 
-    return talk(RESPONSES, [RESPONSES.user(question)], tools, ask)
+    return talk(RESPONSES.results, [RESPONSES.user(question)], tools, ask)
 
 
 LOOPS = [completion, completion_anthropic, completion_stream, router, acompletion]

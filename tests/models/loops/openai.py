@@ -48,7 +48,9 @@ def read(response: Any) -> Step:
 def talk_chat(create: Callable[..., Any], question: str, tools: Toolbox) -> str:
     """Ask by a function that returns a completion."""
     functions = declared(CHAT, tools)
-    return talk(CHAT, started(question), tools, lambda sent: read(create(model=MODEL, messages=sent, tools=functions)))
+    return talk(
+        CHAT.results, started(question), tools, lambda sent: read(create(model=MODEL, messages=sent, tools=functions))
+    )
 
 
 def chat(url: str, question: str, tools: Toolbox) -> str:
@@ -106,7 +108,7 @@ async def chat_async(url: str, question: str, tools: Toolbox) -> str:
         async def ask(sent: list[Any]) -> Step:
             return read(await client.chat.completions.create(model=MODEL, messages=sent, tools=declared(CHAT, tools)))
 
-        return await atalk(CHAT, started(question), tools, ask)
+        return await atalk(CHAT.results, started(question), tools, ask)
 
 
 def chat_stream(url: str, question: str, tools: Toolbox) -> str:
@@ -117,7 +119,7 @@ def chat_stream(url: str, question: str, tools: Toolbox) -> str:
         stream = client.chat.completions.create(model=MODEL, messages=sent, tools=declared(CHAT, tools), stream=True)
         return CHAT.read_events(chunk.model_dump() for chunk in stream)
 
-    return talk(CHAT, started(question), tools, ask)
+    return talk(CHAT.results, started(question), tools, ask)
 
 
 async def chat_stream_async(url: str, question: str, tools: Toolbox) -> str:
@@ -133,7 +135,7 @@ async def chat_stream_async(url: str, question: str, tools: Toolbox) -> str:
             assert chunks[-1]["usage"]["total_tokens"] > 0
             return CHAT.read_events(chunks)
 
-        return await atalk(CHAT, started(question), tools, ask)
+        return await atalk(CHAT.results, started(question), tools, ask)
 
 
 # --- responses ---------------------------------------------------------------------------------------------------
@@ -159,7 +161,7 @@ def responses(url: str, question: str, tools: Toolbox) -> str:
             client.responses.create(model=MODEL, instructions=SYSTEM, input=sent, tools=strict(tools)).output
         )
 
-    return talk(RESPONSES, [RESPONSES.user(question)], tools, ask)
+    return talk(RESPONSES.results, [RESPONSES.user(question)], tools, ask)
 
 
 def responses_kept(url: str, question: str, tools: Toolbox) -> str:
@@ -174,7 +176,7 @@ def responses_kept(url: str, question: str, tools: Toolbox) -> str:
         _, calls, text = read_items(response.output)
         return [], calls, text
 
-    return talk(RESPONSES, [RESPONSES.user(question)], tools, ask)
+    return talk(RESPONSES.results, [RESPONSES.user(question)], tools, ask)
 
 
 async def responses_async(url: str, question: str, tools: Toolbox) -> str:
@@ -187,7 +189,7 @@ async def responses_async(url: str, question: str, tools: Toolbox) -> str:
             )
             return read_items(response.output)
 
-        return await atalk(RESPONSES, [RESPONSES.user(question)], tools, ask)
+        return await atalk(RESPONSES.results, [RESPONSES.user(question)], tools, ask)
 
 
 def responses_stream(url: str, question: str, tools: Toolbox) -> str:
@@ -198,7 +200,7 @@ def responses_stream(url: str, question: str, tools: Toolbox) -> str:
         stream = client.responses.create(model=MODEL, input=sent, tools=strict(tools), stream=True)
         return read_items([event.item for event in stream if event.type == "response.output_item.done"])
 
-    return talk(RESPONSES, [RESPONSES.user(question)], tools, ask)
+    return talk(RESPONSES.results, [RESPONSES.user(question)], tools, ask)
 
 
 LOOPS = [chat, chat_azure, chat_raw, chat_parse, chat_async, chat_stream, chat_stream_async, chat_stream_helper]
