@@ -53,7 +53,7 @@ APIS = {
     "chat": Api("chat", CHAT, wire.CHAT, chat.Chat(), objects),
     "responses": Api("responses", RESPONSES, wire.RESPONSES, responses.Responses(), objects),
     "messages": Api("messages", MESSAGES, wire.MESSAGES, messages.Messages(), objects),
-    "gemini": Api("gemini", GENERATE_CONTENT, wire.GEMINI, gemini.Gemini(), text_of),
+    "gemini": Api("gemini", GENERATE_CONTENT, wire.GEMINI, gemini.Gemini(ids=True), text_of),
 }
 EACH = pytest.mark.parametrize("api", APIS.values(), ids=str)
 

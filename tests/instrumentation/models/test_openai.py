@@ -40,7 +40,7 @@ def test_tools_of_extra_body_are_read_and_stay(client: openai.OpenAI, server: Se
     """``extra_body`` is merged as the client merges it, also in a changed request."""
     request: Any = {name: value for name, value in OpenAI.request.items() if name != "tools"}
     with recorded(nudge) as exchanges:
-        client.chat.completions.create(**request, extra_body={"tools": TOOLS, "seed": 7})
+        client.chat.completions.create(**request, extra_body={"tools": TOOLS, "seed": 7, "tool_choice": "auto"})
     assert exchanges[0].tools == {"look"}
     sent = server.exchanges[0].json
     assert (sent["tools"], sent["seed"], sent["tool_choice"]) == (TOOLS, 7, "none")
