@@ -56,8 +56,9 @@ class Shield:
         self.seen.add(site)  # before the line: a handler that calls guarded functions may have a fault here, too
         try:
             logger.warning(
-                "otel_loopguard had a fault of its own at %s (%s in %s). Your program was not affected; this one call "
-                "was not guarded. Further faults there are only counted (loopguard.internal_errors). Please report it.",
+                "otel_loopguard had a fault of its own at %s (%s in %s). Your program was not affected; what the guard "
+                "did there was left out. Further faults there are only counted (loopguard.internal_errors). "
+                "Please report it.",
                 site,
                 type(error).__name__,
                 _place(error.__traceback__),

@@ -35,14 +35,14 @@ _MASKED_SALT = 0xD6E8FEB86659FD93
 class ConversationMemory:
     """The outcomes of a conversation, and its turns since the last news. Writable as a list of numbers."""
 
-    __slots__ = ("due", "outcomes", "row", "turns", "used")
+    __slots__ = ("due", "outcomes", "turns", "used", "vain_turns")
 
     def __init__(self) -> None:
         self.outcomes = array("Q")
         """Calls, calls with their results, and errors, each as one number; the least recently used is first."""
         self.turns = array("Q")
         """The fingerprint of the turn that brought the last news, then those of the latest turns without."""
-        self.row = 0
+        self.vain_turns = 0
         """The number of turns without news since the last news, the current turn included."""
         self.due = 0
         """The number of turns at which the next report of this row is due; 0 before its first report."""
@@ -86,13 +86,13 @@ class ConversationMemory:
     def count(self, turn: int, *, is_news: bool) -> int:
         """Count the turn of a call. Return the number of turns before it, in a row, that brought no news."""
         if is_news:
-            self.turns, self.row = array("Q", [turn]), 0
+            self.turns, self.vain_turns = array("Q", [turn]), 0
         elif turn not in self.turns:
             self.turns.append(turn)
-            self.row += 1
+            self.vain_turns += 1
             if len(self.turns) > MOST_TURNS:
                 del self.turns[0]
-        return max(self.row - 1, 0)
+        return max(self.vain_turns - 1, 0)
 
     def is_due(self, turns: int, limit: int) -> bool:
         """Return True at ``limit`` turns in a row, and each time that the number has doubled: 10, 20, 40, 80."""
@@ -105,13 +105,13 @@ class ConversationMemory:
 
     def to_list(self) -> list[Any]:
         """Return the conversation as plain values: fingerprints and counters."""
-        return [self.row, self.due, self.used, self.turns.tolist(), self.outcomes.tolist()]
+        return [self.vain_turns, self.due, self.used, self.turns.tolist(), self.outcomes.tolist()]
 
     @classmethod
     def from_list(cls, values: list[Any]) -> ConversationMemory:
         """Restore the conversation that ``to_list`` returned."""
         found = cls()
-        found.row, found.due, found.used, turns, outcomes = values
+        found.vain_turns, found.due, found.used, turns, outcomes = values
         found.turns, found.outcomes = array("Q", turns), array("Q", outcomes)
         return found
 

@@ -50,7 +50,7 @@ def before(
         return best
     if best.verdict >= Action.BLOCK:
         record.capped = best
-    return best if _is_due(history, record, compiled, best) else None
+    return best if _claim_due(history, record, compiled, best) else None
 
 
 def next_step(history: History, record: Record, policy: Policy) -> Action:
@@ -107,7 +107,7 @@ def _first_due(
         trip = _capped(trip, tool.ceiling(trip.mode, compiled.policy), highest)
         if trip is None or (observation is not None and trip.action < Action.NUDGE):
             continue  # one observation a call: another one is due at the next call
-        if _is_due(history, record, compiled, trip, once=once and rule.once):
+        if _claim_due(history, record, compiled, trip, once=once and rule.once):
             if trip.action >= Action.NUDGE:
                 return trip
             observation = observation or trip
@@ -127,7 +127,7 @@ def _stronger(best: Trip | None, trip: Trip | None) -> Trip | None:
     return trip if (trip.action, trip.verdict) > (best.action, best.verdict) else best
 
 
-def _is_due(
+def _claim_due(
     history: History, record: Record, compiled: CompiledPolicy, trip: Trip, *, once: bool | None = False
 ) -> bool:
     """Return True if a nudge or an observation is due, and note that it was.

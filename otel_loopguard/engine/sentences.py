@@ -113,7 +113,7 @@ def told(record: Record, trip: Trip, policy: Policy, refusals: int, known_tools:
     elif record.sameness in _OTHER and not record.news and policy.counting != "calls":
         sentence = _NOTHING_NEW
     else:
-        counts = record.sameness in _EQUAL or record.row >= trip.count or policy.counting == "calls"
+        counts = record.sameness in _EQUAL or record.equal_in_row >= trip.count or policy.counting == "calls"
         sentence = _filled(wording.refusal, trip, before=trip.count if counts else trip.count - 1)
     waits = wording.advice == "wait" and refusals < _THIRD
     advice = [_WAIT_LONGER] if waits else _advice(trip, wording, refusals, known_tools)

@@ -37,7 +37,7 @@ _ACTION_WORDS = ("off", "observe", "nudge", "reuse", "block", "conclude", "abort
 
 
 class Kind(str, enum.Enum):
-    """What a tool does, as far as loops are concerned. This table is the only place that gives a kind its meaning."""
+    """What a tool does, as far as loops are concerned. What several places ask about a kind is a column here."""
 
     _value_: str
     writes: bool
@@ -166,7 +166,7 @@ class Trip(NamedTuple):
     count: int  # type: ignore[assignment]  # hides tuple.count, which no caller needs
     """What the mode counts, with this call."""
     limit: int
-    """The count at which the verdict is given."""
+    """The limit at this call. ``count`` may be above it, if earlier repeats proved less."""
     verdict: Action
     action: Action = Action.OBSERVE
     kind: Kind = Kind.UNKNOWN
@@ -242,7 +242,7 @@ class Record:
     """True if the tool exists; None if that cannot be known."""
     resolved: Any
     """The ``ResolvedCall``: tool, arguments and kind, of a dispatcher those of the tool behind it."""
-    row: int = 0
+    equal_in_row: int = 0
     """The number of untried calls of the tool, in a row, with this error or this answer; 0 if it does not count."""
     result: int | None = None
     """The keyed fingerprint of the result or the error; None until the call has ended."""
@@ -270,7 +270,7 @@ class Record:
 
     @property
     def attempt(self) -> int:
-        """The number of this attempt, counted from the first equal run; refused attempts count."""
+        """The number of this attempt, from the first equal run on, refused ones included. Ask before the call ends."""
         return 1 if self.stats is None else int(self.stats.equal + max(self.stats.refused, 1))
 
     @property

@@ -59,13 +59,13 @@ def _verdict(verdict: Verdict) -> list[Any]:
     record: Any = verdict.record
     notes = [note if isinstance(note, str) else note.text for note in verdict.notes]
     trip = None if verdict.trip is None else list(verdict.trip)
-    return [trip, verdict.action, verdict.refusals, notes, record.sameness, record.news, record.row]
+    return [trip, verdict.action, verdict.refusals, notes, record.sameness, record.news, record.equal_in_row]
 
 
 def _read_verdict(*values: Any) -> Verdict:
     trip, action, refusals, notes, sameness, news, row = values
     record = Record()
-    record.sameness, record.news, record.row = None if sameness is None else Sameness(sameness), news, row
+    record.sameness, record.news, record.equal_in_row = None if sameness is None else Sameness(sameness), news, row
     found: Notes = tuple(notes)
     action = None if action is None else Action(action)
     return Verdict(record, None if trip is None else read_trip(trip), action, notes=found, refusals=refusals)

@@ -303,14 +303,14 @@ class Turn:
 
     def begin(self, call: ToolCall) -> Decision:
         """Decide about a call that is about to be made. If ``decision.runs``, run it, and then call ``end``."""
-        event = self._began(call)
+        event = self._began_event(call)
         if self.cell is None and not event.asks:
             return self._begun(call, event, self.apply(event))
         return self._drive(self._begin(call, event, waits=not on_event_loop()))
 
     async def abegin(self, call: ToolCall) -> Decision:
         """Decide about a call as ``begin`` does, in async code: an async ``on_trip`` is awaited."""
-        event = self._began(call)
+        event = self._began_event(call)
         if self.cell is None and not event.asks:
             return self._begun(call, event, self.apply(event))
         return await self._adrive(self._begin(call, event))
@@ -345,8 +345,8 @@ class Turn:
         running = self._take(call) or self._take_equal(call)
         if running is None:
             return nothing_seen(None)
-        event = self._ended(running, outcome)
-        return self._over(running, outcome, event.facts, (yield from self._step(event, waits=waits)))
+        event = self._ended_event(running, outcome)
+        return self._after_end(running, outcome, event.facts, (yield from self._step(event, waits=waits)))
 
     def _ran(self, call: ToolCall, outcome: Outcome, ran: float, ago: float, *, waits: bool = True) -> Steps:
         event = self._ran_event(call, outcome, ran, ago)
@@ -451,7 +451,7 @@ class Turn:
     def _op(self) -> int:
         return next(_numbers) if self.cell is None else self.cell.new_event_id()
 
-    def _began(self, call: ToolCall, op: int = 0) -> Began:
+    def _began_event(self, call: ToolCall, op: int = 0) -> Began:
         compiled, known = self.compiled, call.known_tools
         resolved, arguments = compiled.contracts.identify(call)
         registered = None if known is None else is_registered(call.tool, resolved.tool.name, known)
@@ -479,7 +479,7 @@ class Turn:
             history, record = self.current.history, opened(self.current, event, self.now())
         return callbacks.custom_trips(self.host.faults, self.compiled, history, record)
 
-    def _ended(self, running: Running, outcome: Outcome) -> Ended:
+    def _ended_event(self, running: Running, outcome: Outcome) -> Ended:
         _, began, record, _ = running
         op = self._op()
         if outcome.cancelled:
@@ -498,7 +498,7 @@ class Turn:
         op = self._op()
         if self.cell is not None and call.call_id is not None:
             op = self.cell.event_id_of(call.call_id)
-        event = self._began(call, op)
+        event = self._began_event(call, op)
         facts = None
         if not outcome.cancelled:
             with self.lock:
@@ -516,14 +516,14 @@ class Turn:
         if record is None:
             return nothing_seen(None)
         if action is None or action <= Action.NUDGE:
-            self._run(call, event, record)
+            self._note_running(call, event, record)
             if trip is None:
                 return nothing_seen(record)
         self._note_first(verdict)
         earlier = self._results.get(record.key) if action is Action.REUSE else None  # type: ignore[union-attr]  # it has one
         return wording.begun(verdict, call, self.policy, earlier)
 
-    def _run(self, call: ToolCall, event: Began, record: Record) -> None:
+    def _note_running(self, call: ToolCall, event: Began, record: Record) -> None:
         running, identity = self.running, id(call)
         if not running:
             self.running = running = {}
@@ -535,7 +535,7 @@ class Turn:
         if self.cell is not None:
             self.cell.own_calls += 1
 
-    def _over(self, running: Running, outcome: Outcome, facts: OutcomeFacts | None, verdict: Verdict) -> Decision:
+    def _after_end(self, running: Running, outcome: Outcome, facts: OutcomeFacts | None, verdict: Verdict) -> Decision:
         record = verdict.record
         if record is None:
             return nothing_seen(None if self.cell is None else running.record)

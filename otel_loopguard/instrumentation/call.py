@@ -161,7 +161,7 @@ class GuardedCall:
             self.answered = True
         return self.answered
 
-    def answers(self, error: BaseException) -> bool:
+    def take_inner_abort(self, error: BaseException) -> bool:
         """Return True if the error has ended a run inside this call. Then ``answer`` tells the agent around it."""
         if self.scope.run_state is None or not issubclass(type(error), ToolLoopError):
             return False

@@ -63,7 +63,7 @@ class LoopGuardInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # the base
         runtime = kwargs.get("runtime")
         with Shield()("instrument"):
             if runtime is None and not options and _may_wait():
-                process_start.wait(partial(self._switch_on, settings=Settings.from_environment(os.environ)))
+                process_start.at_first_use(partial(self._switch_on, settings=Settings.from_environment(os.environ)))
                 process_start.attachments.add_processor(trace.get_tracer_provider(), Shield())
             else:
                 self._switch_on(None, runtime, **options)

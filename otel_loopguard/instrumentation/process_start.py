@@ -37,8 +37,8 @@ class ProcessStart:
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_parent=self.attachments.summary.forked, after_in_child=self._after_fork)
 
-    def wait(self, switch_on: Callable[[WaitingWatcher], None]) -> None:
-        """Wait for the first use of an agent. Then call ``switch_on`` with the waiting watcher, to make the runtime."""
+    def at_first_use(self, switch_on: Callable[[WaitingWatcher], None]) -> None:
+        """Have ``switch_on`` called with the waiting watcher at the first use of an agent: it makes the runtime."""
         self._switch_on, self.watcher = switch_on, WaitingWatcher(self._judge)
 
     def wake(self) -> None:

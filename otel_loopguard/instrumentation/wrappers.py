@@ -92,7 +92,7 @@ def _tool(target: ToolTarget, original: Original) -> Callable[..., Any]:
                 return call.answer if call.answered else call.result(function(*given, **kwargs))
         except BaseException as error:
             call.cut_short()
-            if call.answers(error):
+            if call.take_inner_abort(error):
                 return call.answer
             raise
 
@@ -112,7 +112,7 @@ def _tool_async(target: ToolTarget, original: Original) -> Callable[..., Any]:
                 return call.answer if call.answered else await call.aresult(await function(*given, **kwargs))
         except BaseException as error:
             call.cut_short()
-            if call.answers(error):
+            if call.take_inner_abort(error):
                 return call.answer
             raise
 

@@ -2,8 +2,8 @@
 
 If another process has written since, the same events are folded again on the newer state: an event has facts only.
 ``docs/design.md`` ("A shared call") has the rules by which nothing new is withheld, whatever the store loses: no proof,
-no refusal; a gap is a change; each write counts once. All of it runs on one background loop, one write of a cell at a
-time, so that no exception of a signal handler can cut a write short.
+no refusal; a gap is a change; each write counts once. Every request to the store runs on one background loop, one write
+of a cell at a time, so that no exception of a signal handler can cut a write short.
 """
 
 from __future__ import annotations
@@ -192,7 +192,7 @@ class Cell:
         future = self._put(turn, event)
         verdict: Verdict | None
         try:  # without ``waits`` this may block an event loop, but only before a refusal, or for a message
-            verdict = (yield future) if waits else _wait(future)
+            verdict = (yield future) if waits else _result_or_none(future)
         except BaseException:
             self._hand_back(turn, future)
             raise
@@ -241,7 +241,7 @@ class Cell:
 
     def reads(self, turn: CellTurn) -> bool:
         """Load the cell. Return True if a turn goes on in it, or the store does not answer."""
-        is_loaded = _wait(background.run_later(self._look(turn)))
+        is_loaded = _result_or_none(background.run_later(self._look(turn)))
         return not is_loaded or (bool(turn.current.turn) and not turn.current.is_over)
 
     # --- messages of the user ----------------------------------------------------------------------------------------
@@ -255,7 +255,7 @@ class Cell:
         self.messages.keep(message)
         future = self._put(turn, Said(message.id, message))
         if stop or asyncio._get_running_loop() is None:  # noqa: SLF001 - documented, and without an exception
-            _wait(future)
+            _result_or_none(future)
         if stop and not (message.stored or self.is_alone):
             raise NotStoredError(
                 "The store does not answer, so only this process stops the turn. Others go on until it does: "
@@ -714,7 +714,7 @@ async def wait_in_task(future: Future[Any]) -> Any:
     return waiting.result()
 
 
-def _wait(future: Future[Any]) -> Any:
+def _result_or_none(future: Future[Any]) -> Any:
     """Block this thread until the background loop has a result, and return it; None after 5 seconds."""
     done, _ = wait_for_futures((future,), _LONGEST_WAIT)
     return future.result() if done else None

@@ -384,8 +384,8 @@ def _add_findings(attributes: dict[str, Any], record: Record, result: int) -> No
         attributes[semconv.RESULT_BRIEF] = True
     if not record.news:
         attributes[semconv.NO_NEWS] = True
-    if record.row > 1:
-        attributes[semconv.EQUAL_IN_ROW] = record.row
+    if record.equal_in_row > 1:
+        attributes[semconv.EQUAL_IN_ROW] = record.equal_in_row
     if record.turns_without_news is not None:
         attributes[semconv.TURNS_WITHOUT_NEWS] = record.turns_without_news
 

@@ -1,7 +1,7 @@
 """The span processor: it judges a call when its span starts, before its tool runs.
 
-This is the only file that imports the SDK. A processor can write on a span in ``on_start`` only. Its exceptions would
-reach the program, so each method is shielded. Most spans are no tool calls, so little is done for each.
+In a guarded program no other file imports the SDK. A processor can write on a span in ``on_start`` only. Its
+exceptions would reach the program, so each method is shielded. Most spans are no tool calls: little is done for each.
 """
 
 from __future__ import annotations

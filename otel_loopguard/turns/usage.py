@@ -18,7 +18,7 @@ MOST_RESPONSES = 10_000
 MOST_CALLS = 1_000
 
 
-class Book(Protocol):
+class CountRequest(Protocol):
     """Counts a model request. It is called outside of every lock."""
 
     def __call__(self, usage: Usage, context: Any, *, is_loop: bool) -> None:
@@ -43,7 +43,7 @@ class UsageLedger:
     is counted as work.
     """
 
-    def __init__(self, book: Book) -> None:
+    def __init__(self, book: CountRequest) -> None:
         self._book = book
         self.clear()
 

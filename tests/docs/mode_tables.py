@@ -43,6 +43,9 @@ def _settings() -> dict[str, tuple[str, ...]]:
     return found
 
 
+WITHOUT_WORDS = [mode for mode, row in ROWS.items() if row.about is None]
+assert not WITHOUT_WORDS, f"no about in the row of: {WITHOUT_WORDS}"
+
 TABLES = {
     ("README.md", "| mode | the agent ... | told | refused |"): {
         mode: (row.about.agent, row.about.told, row.about.refused) for mode, row in ROWS.items()

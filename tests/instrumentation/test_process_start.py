@@ -400,7 +400,7 @@ def test_nothing_is_made_within_the_making() -> None:
         made.append(waiting)
         process.give_up(waiting)
 
-    process.wait(switch_on)
+    process.at_first_use(switch_on)
     waiting = process.watcher
     process.wake()
     process.wake()
@@ -418,7 +418,7 @@ def test_an_exception_that_a_signal_handler_raises_leaves_the_start_waiting() ->
             raise strike
         process.give_up(waiting)
 
-    process.wait(switch_on)
+    process.at_first_use(switch_on)
     with pytest.raises(TimeoutError):
         process.wake()
     assert process.watcher is not None

@@ -78,7 +78,7 @@ def one_thread(rng: random.Random) -> Iterator[Loop]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(background._running, "loop", loop)
         patch.setattr(cell, "Future", Result)
-        patch.setattr(cell, "_wait", lambda future: loop.wait(asyncio.wrap_future(future, loop=loop)))
+        patch.setattr(cell, "_result_or_none", lambda future: loop.wait(asyncio.wrap_future(future, loop=loop)))
         patch.setattr(cell, "time", SimpleNamespace(time=loop.time))
         for module in (cell, cell_messages, reported_calls, replica_calls):
             patch.setattr(module, "os", drawn)

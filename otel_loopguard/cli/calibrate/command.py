@@ -71,7 +71,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         choices=["stuck", "unproven"],
         action="append",
         default=[],
-        help="exit status 1: stuck: if a run looks stuck; unproven: if the held-out runs do not prove the target",
+        help="exit with status 1 if a run looks stuck, or if the held-out runs leave the target unproven",
     )
     workers.add_jobs(parser)
     parser.set_defaults(run=run)

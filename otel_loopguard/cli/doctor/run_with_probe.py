@@ -17,7 +17,7 @@ from otel_loopguard.errors import LoopGuardError
 
 _INSTRUMENT = "opentelemetry-instrument"
 _START = "from opentelemetry.instrumentation.auto_instrumentation import run; run()"
-# Run with -I, under which no sitecustomize has started OpenTelemetry before.
+# Run with -I: else a sitecustomize on PYTHONPATH would start OpenTelemetry before this.
 _INITIALIZE = """
 import logging, os, sys
 sys.path[:0] = os.environ["PYTHONPATH"].split(os.pathsep)

@@ -85,7 +85,7 @@ class Summary:
             counter[success] += action in new
         for trip in trips:
             self.modes[trip.mode, trip.action] += 1
-            tool = trip.tool if len(self.tools) < _MOST_NAMES else "(others)"  # an id of a made-up name has no bound
+            tool = trip.tool if len(self.tools) < _MOST_NAMES else "(others)"  # models make up names without end
             self.tools[tool, trip.action] += 1
             if trip.is_kept_out:
                 (self.lost if trip.lost else self.spared)[success] += 1

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def before(history: History, record: Record, rule: Rule) -> Trip | None:
-    """Refuse a repeat that would be the eighth call in a row without news, if nothing changed since it last ran.
+    """Refuse a repeat that would reach the limit of calls in a row without news, if nothing changed since it last ran.
 
     Calls that prove little count less than 1.
     """
@@ -29,7 +29,7 @@ def before(history: History, record: Record, rule: Rule) -> Trip | None:
 
 
 def after(history: History, record: Record, rule: Rule) -> Trip | None:
-    """Nudge at the fifth call in a row without news."""
+    """Nudge at the limit of calls in a row without news."""
     count = int(history.no_news_in_row)
     if not rule.nudge or count < rule.nudge or record.news or not record.kind.is_evidence:
         return None

@@ -106,7 +106,7 @@ class Detector:
     settings: Mapping[str, Setting] = field(default_factory=dict)
     """The settings of this mode, beside those that every mode has."""
     once_per: OncePer = "call"
-    """The trips whose nudges are counted together. They are due at the limit, and at twice and four times the limit."""
+    """The trips whose nudges are counted together. They are due at the limit, and each time the count has doubled."""
     untried: bool = True
     """True if ``before`` also judges calls that have never run."""
     judges_news: bool = True

@@ -69,7 +69,7 @@ class ToolStats:
         self.errors = self.errors + 1 if continues else 1
         if facts.found is not None:
             self.errors = facts.found.row
-        record.row = self.errors
+        record.equal_in_row = self.errors
         self.shape, self.changes, self.outline, self.answers = shape, changes, None, 0
         if self.errors > 1:
             self._end(tick)
@@ -116,7 +116,7 @@ class ToolStats:
 
     def _continue_row(self, record: Record, answers: int, tick: int) -> None:
         self.brief = record.brief
-        self.answers = record.row = answers
+        self.answers = record.equal_in_row = answers
         if answers > 1:
             self._end(tick)
         else:

@@ -78,7 +78,7 @@ class MaskedView(NamedTuple):
     """One view of a result for comparison."""
 
     masked: str
-    """The text with its timestamps, ids and durations masked; empty if nothing else would be left."""
+    """The text with its timestamps, ids and, in one view, durations masked; empty if nothing else would be left."""
     shape: str
     """The text without the words that contain a digit."""
     numbers: tuple[float, ...]
@@ -90,7 +90,7 @@ class MaskedView(NamedTuple):
 
 
 class MaskedViews(NamedTuple):
-    """Both views of a result, and the bytes between its head and its tail."""
+    """A result with its durations masked, and with them kept; and the bytes between its head and its tail."""
 
     without_durations: MaskedView
     with_durations: MaskedView
@@ -193,7 +193,7 @@ def _colour(match: re.Match[str]) -> str:
 
 
 def _mask_words(text: str, *, has_keys: bool) -> tuple[MaskedView, MaskedView]:
-    """Return the views without and with durations."""
+    """Return two views: with durations masked, and with durations kept."""
     if text.isascii() and len(text.encode().translate(None, b"0123456789")) == len(text):  # nor any word below
         masked = text if _has_content(text, has_keys=has_keys) else ""
         view = MaskedView(masked, text, (), masked, has_total=False)

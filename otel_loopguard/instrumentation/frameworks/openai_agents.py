@@ -42,7 +42,7 @@ _FAILED_TEXT: Final = "An error occurred while running the tool"
 
 @cache
 def _error() -> type[ToolLoopError]:
-    """Make a ``ToolLoopError`` that is also an exception of the SDK.
+    """Make the class of a ``ToolLoopError`` that is also an exception of the SDK.
 
     The SDK wraps any other exception in a ``UserError``, and a stream would lose a ``BaseException``.
     """
@@ -300,7 +300,7 @@ def _answer_handoff(reading: Reading, content: Any, error: bool) -> Any:
 
 
 def _outcome_handoff(reading: Reading, result: Any) -> Outcome:
-    """Count the texts as a part of the result: agents without tools that write and criticise by turns do work."""
+    """Take what the agent wrote before the hand-over as a part of the result: writer and critic bring news."""
     return Outcome(result=[result.next_step.new_agent.name, reading.note.texts], is_error=False)
 
 

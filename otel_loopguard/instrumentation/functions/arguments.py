@@ -74,9 +74,9 @@ def _by_identity(item: Any) -> Any:
 
 
 def _is_method(replacement: Any, item: Any) -> bool:
-    """Return True if the first argument is that of a method: a class, or of a class that defines the function.
+    """Return True if ``item``, the first argument, is the ``self`` or ``cls`` of a method.
 
-    The function may be below other decorators there.
+    It is a class, or an object whose class has this function, maybe below other decorators.
     """
     name = replacement.__name__
     return introspect.is_a(item, type) or any(

@@ -93,7 +93,7 @@ class GuardedObject:
 
 
 def _annotations(inner: Any) -> dict[str, Any]:
-    """Return the annotations of a call, evaluated: from a proxy nobody finds the module that their names belong to."""
+    """Return the evaluated annotations of a callable, by the names of the module of its innermost function."""
     function = inner
     while isinstance(function, functools.partial):
         function = function.func

@@ -32,7 +32,7 @@ def missing(one: Detector) -> list[str]:
     parts = {
         "a check, before or after": one.before or one.after,
         "rule: a default limit": one.rule.settings,
-        "refusal": one.refusal,
+        "refusal": one.refusal or (one.after and not one.before),
         "nudge": one.nudge,
         "may_trip_from": one.may_trip_from,
         "about": one.about,
@@ -51,6 +51,14 @@ def missing(one: Detector) -> list[str]:
 def test_a_row_has_every_part(mode):
     """Limits, checks, sentences, bound, words for people, file and test."""
     assert missing(ROWS[mode]) == []
+
+
+@pytest.mark.parametrize("mode", [mode for mode, row in ROWS.items() if row.rule.block])
+def test_the_words_for_people_begin_with_the_default_limits(mode):
+    """Who changes a limit changes the words: the README and the pages are made of them."""
+    rule, about = ROWS[mode].rule, ROWS[mode].about
+    numbers = [int(re.match(r"(\d+)(?:st|nd|rd|th)\b", words)[1]) for words in (about.told, about.refused)]
+    assert numbers == [rule.nudge, rule.block]
 
 
 def test_a_part_that_is_missing_is_named():

@@ -66,7 +66,7 @@ def _tick(original: Original) -> Callable[..., Any]:
 
 
 def _leave(original: Original) -> Callable[..., Any]:
-    """Note at the end of a graph's loop if its run can be resumed. Every way of running a graph ends here."""
+    """Wrap the end of a graph's loop: note if its run can be resumed. Every way of running a graph ends here."""
 
     def leave(*given: Any, **kwargs: Any) -> Any:
         wrapped, loop, args = original.bind(given)
