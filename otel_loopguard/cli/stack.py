@@ -43,7 +43,7 @@ GRAFANA_URL = "http://127.0.0.1:3000"
 
 _PLAIN = re.compile(r"[A-Za-z0-9._~:/?#@!&()*+,;=%\[\]-]+")
 """The characters of an address, without quotes, which end a text of YAML, and $, which begins a variable of Grafana."""
-_TIMEOUT_SECONDS = 300  # the unit tests of the rules take 40 s of processor time
+_TIMEOUT_SECONDS = 300  # the unit tests of the rules take 30 s of processor time
 
 _PACKAGE = Path(__file__).parents[1]
 

@@ -125,11 +125,19 @@ def test_the_folder_of_an_export_may_be_a_link(tmp_path: Path) -> None:
     assert (tmp_path / "real" / "deploy/compose.yaml").exists()
 
 
-def test_check_accepts_what_is_shipped(capsys: pytest.CaptureFixture[str]) -> None:
+def with_one_test_of_the_rules(place: Path, expected: str = "") -> None:
+    """Leave the rules one test, which takes no time: tests/stack/test_rules.py runs all."""
+    test = f"{{interval: 15s, promql_expr_test: [{{expr: vector(1), eval_time: 0s, exp_samples: [{expected}]}}]}}"
+    (place / "dashboards/prometheus/rules_test.yml").write_text(f"rule_files: [rules.yml]\ntests: [{test}]\n")
+
+
+def test_check_accepts_what_is_shipped(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """With the collector and Prometheus's tools at hand, every file passes."""
     need("promtool"), need("amtool")
+    run("export", tmp_path)
+    with_one_test_of_the_rules(tmp_path, "{value: 1}")
 
-    assert run("check", "--collector", need("collector")) == 0
+    assert run("check", tmp_path, "--collector", need("collector")) == 0
     said = capsys.readouterr().out
     assert "failed" not in said
     for what in (
@@ -145,24 +153,36 @@ def test_check_accepts_what_is_shipped(capsys: pytest.CaptureFixture[str]) -> No
         assert f"ok       {what} (" in said
 
 
-@pytest.mark.parametrize(
-    ("path", "text", "complaint"),
-    [
-        ("collector-config.yaml", "receivers: {nonsense: {}}\n", "failed   collector ("),
-        ("dashboards/prometheus/rules.yml", "groups: [{name: x, rules: [{record: a:b, expr: 1 +}]}]\n", "Prometheus"),
-        ("dashboards/json/overview.json", "{", "overview.json is no JSON"),
-    ],
-)
-def test_check_refuses_a_broken_file(
-    path: str, text: str, complaint: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """The status is 1, and the output names what failed."""
+def test_check_refuses_broken_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The status is 1, and the output names each that failed: here the sum of the rules' test is wrong, too."""
     need("promtool")
     run("export", tmp_path)
-    (tmp_path / path).write_text(text)
+    with_one_test_of_the_rules(tmp_path, "{value: 2}")
+    (tmp_path / "collector-config.yaml").write_text("receivers: {nonsense: {}}\n")
+    (tmp_path / "dashboards/json/overview.json").write_text("{")
 
     assert run("check", tmp_path, "--collector", need("collector")) == 1
-    assert any(line.startswith("failed") and complaint in line for line in capsys.readouterr().out.splitlines())
+    failed = failures(capsys)
+    for complaint in ("collector (", "alert rules (", "dashboards/json/overview.json is no JSON"):
+        assert any(line.startswith(complaint) for line in failed), failed
+    assert not any(line.startswith("Prometheus") for line in failed)
+
+
+def test_check_refuses_rules_that_cannot_be_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The status is 1, and the configuration of Prometheus is named with the rules."""
+    need("promtool")
+    run("export", tmp_path)
+    rules = "groups: [{name: x, rules: [{record: a:b, expr: 1 +}]}]\n"
+    (tmp_path / "dashboards/prometheus/rules.yml").write_text(rules)
+
+    assert run("check", tmp_path) == 1
+    assert {line.partition(" (")[0] for line in failures(capsys)} == {"Prometheus", "alert rules"}
+
+
+def failures(capsys: pytest.CaptureFixture[str]) -> list[str]:
+    """What the command has named as failed."""
+    lines = capsys.readouterr().out.splitlines()
+    return [line.removeprefix("failed").strip() for line in lines if line.startswith("failed")]
 
 
 def test_check_says_what_it_could_not_judge(
@@ -177,6 +197,8 @@ def test_check_says_what_it_could_not_judge(
     assert out.count("skipped  ") == len(command.CHECKS)
     assert "skipped  collector: no otelcol-contrib or otelcol-loopguard is installed\n" in out
     assert out.endswith("9 of 9 checks were skipped: their files may have faults.\n")
+    assert run("check") == 0, "the files of the package"
+    capsys.readouterr()
     (tmp_path / "deploy/compose.yaml").unlink()
     assert run("check", tmp_path) == 1
     assert "deploy/compose.yaml is missing" in capsys.readouterr().out
