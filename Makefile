@@ -8,6 +8,9 @@ UV     := $(shell command -v uv 2>/dev/null)
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
+# Tests start hundreds of programs. Each would compile its modules again where the environment forbids to keep them.
+export PYTHONDONTWRITEBYTECODE :=
+
 .DEFAULT_GOAL := help
 .PHONY: help install test lint unit coverage matrix pythons release site stack dashboards demo example bench accuracy clean
 

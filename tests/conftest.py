@@ -1,7 +1,30 @@
-"""Start the programs under test as from a terminal, also where the tests are a background job."""
+"""Start programs as from a terminal, also where the tests are a background job; read the Web's certificates once."""
+
+from __future__ import annotations
 
 import signal
+import ssl
+from functools import cache
+from typing import Any
 
 # A shell starts a background job with SIGINT ignored, and each program that it starts would inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+_create = ssl.create_default_context
+
+
+@cache
+def _of_bundle(path: str) -> ssl.SSLContext:
+    return _create(cafile=path)
+
+
+def _create_or_reuse(*arguments: Any, **more: Any) -> ssl.SSLContext:
+    """Read the certificates of the Web once, not for each client of a model: that takes longer than most tests."""
+    path = str(more.get("cafile"))
+    if not arguments and more.keys() == {"cafile"} and path.endswith(("/certifi/cacert.pem", "/ca-certificates.crt")):
+        return _of_bundle(path)
+    return _create(*arguments, **more)
+
+
+ssl.create_default_context = _create_or_reuse
