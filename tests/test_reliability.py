@@ -24,7 +24,7 @@ from tests.instrumentation.fault_injection import boom
 from tests.scripted.by_hand import DRIVERS
 
 ROOT = Path(__file__).resolve().parents[1]
-SCALE = 0.01
+SCALE = 0.005
 TIMED = "values"
 """The part that measures times, which no test asserts; tests/engine/test_bounds.py counts the steps of its values."""
 

@@ -44,7 +44,7 @@ def measure(seed: int, scale: float) -> Iterator[Row]:
     instrumentor.uninstrument()
     yield Row("turns one after the other", turns, left + (growth > LEAST_GROWTH_MB), f"{growth:+.1f} MB")
 
-    guard, before, many = Guard(), _memory(), max(20_000, int(NEVER_ENDED * scale))
+    guard, before, many = Guard(), _memory(), max(12_000, int(NEVER_ENDED * scale))
     for number in range(many):
         turn = guard.turn()
         call = ToolCall("look", {"x": number})
