@@ -284,6 +284,8 @@ def importers(package: str) -> set[str]:
     """The files that import a package when they run, not only for type checking."""
     found = set()
     for path in FILES:
+        if package not in path.read_text("utf-8"):
+            continue
         for node in ast.walk(tree(path)):
             names = [one.name for one in node.names] if isinstance(node, ast.Import) else []
             names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
@@ -316,8 +318,8 @@ READ_A_CLOCK = {"tests/stack/harness/process.py": "the deadline of a wait for an
 
 def clocks(path: Path) -> set[str]:
     """The functions of clocks that a file names, as ``time.monotonic`` or imported from there."""
-    found = set()
-    for node in ast.walk(tree(path)):
+    text, found = path.read_text("utf-8"), set()
+    for node in ast.walk(ast.parse(text)) if any(name in text for name in OF_A_CLOCK) else ():
         if isinstance(node, ast.Attribute) and OF_A_CLOCK & set(ast.unparse(node.value).split(".")):
             found.add(node.attr)
         if isinstance(node, ast.ImportFrom) and node.module in OF_A_CLOCK:
