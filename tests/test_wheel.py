@@ -78,12 +78,12 @@ def wheel(distribution):
 
 @pytest.fixture(scope="module")
 def installed(wheel, tmp_path_factory):
-    """The programs' folder of a fresh environment with the wheel and the distro, as the README has it."""
-    folder = tmp_path_factory.mktemp("installed")
-    run(sys.executable, "-m", "venv", folder / "venv")
-    programs = folder / "venv" / "bin"
-    run(programs / "python", "-m", "pip", "--disable-pip-version-check", "-q", "install", wheel, "opentelemetry-distro")
-    return programs
+    """The programs' folder of a fresh environment in which pip has installed the wheel and the distro, as in README."""
+    folder = tmp_path_factory.mktemp("installed") / "venv"
+    run("uv", "venv", "-q", "--seed", "--python", sys.executable, folder)
+    pip = (folder / "bin" / "python", "-m", "pip", "--disable-pip-version-check", "-q")
+    run(*pip, "install", "--no-compile", wheel, "opentelemetry-distro")
+    return folder / "bin"
 
 
 @pytest.fixture(scope="module")
