@@ -45,7 +45,7 @@ return {time[1], time[2], server}
 _WRITTEN = 3
 """The length of the reply of a server that has set the cell."""
 _SHA = hashlib.sha1(_SWAP, usedforsecurity=False).hexdigest()
-_PREFIX = "loopguard:2:"
+_PREFIX = "loopguard:3:"
 """The beginning of every key, with the version of the cells' format: two formats, as in an update, share no cell."""
 
 

@@ -31,6 +31,8 @@ class Transcript:
         """The text of each result, in order: that of the tool, perhaps with a sentence of the guard, or a refusal."""
         self.error: BaseException | None = None
         """The exception that ended the run; None if none did."""
+        self.ended = ""
+        """The framework's own words, if this version of it ends such a run without an error of the program."""
 
     @property
     def refused(self) -> list[int]:

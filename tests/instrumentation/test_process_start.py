@@ -298,7 +298,7 @@ def test_a_policy_is_checked_at_the_start_without_the_guard(tmp_path: Path) -> N
             "SCOPE": ("galaxy", "SCOPE = 'galaxy'"),
         },
         {
-            "EVENTS": ("spam", "EVENTS must be one of span, log, both"),
+            "EVENTS": ("spam", "EVENTS = 'spam': must be one of span, log, both"),
             "HASH_KEY": ("pw1", "HASH_KEY: the hash key has 3 bytes"),
             "STORE": ("nonsense://", "STORE: nonsense://: no such kind of store"),
         },

@@ -14,7 +14,7 @@ from otel_loopguard.engine.vocabulary import Action
 from otel_loopguard.report import Call, Run, Spent
 from otel_loopguard.report.columns import MOST_CALLS, Columns
 from tests.cli.replay import made as recorded
-from tests.cli.replay.test_spent import stuck_trace
+from tests.cli.replay.test_token_sums import stuck_trace
 
 from . import made
 

@@ -74,7 +74,7 @@ def test_an_address_without_http_is_refused(address: str, tmp_path: Path, capsys
     with pytest.raises(SystemExit):
         run("export", tmp_path / "new", "--grafana-url", address)
 
-    assert "no address" in capsys.readouterr().err
+    assert "must begin with http:// or https://" in capsys.readouterr().err
     assert not (tmp_path / "new").exists()
 
 
