@@ -59,7 +59,7 @@ class Loop(NamedTuple):
 
 
 class Judged(NamedTuple):
-    """What the guard did about a loop. Calls are numbered from 1."""
+    """The guard's reaction to a loop. Calls are numbered from 1."""
 
     refused: tuple[int, ...]
     nudged: tuple[int, ...]

@@ -74,6 +74,17 @@ def test_a_message_that_other_processes_have_waits_for_the_store():
     assert one.call(arguments={"n": 3}, outcome=Outcome("three"))[1].message == "use the other file"
 
 
+def said_during_a_call():
+    """A store, two processes, and a running call of the first one, which knows what the other one said meanwhile."""
+    log = FlakyStore()
+    one, other = Process(log), Process(log)
+    call = ToolCall("read_file", {"n": 1})
+    one.turn.begin(call)
+    other.turn.say("use the other file")
+    check_messages(one.turn)
+    return log, one, other, call
+
+
 def said_while_away(unanswered):
     """A store that leaves so many requests unanswered, two processes, and what one of them said meanwhile."""
     log = FlakyStore()
@@ -108,12 +119,7 @@ def test_a_message_that_came_while_the_store_was_away_is_given_to_any_process_la
 
 def test_a_message_that_a_lost_answer_gave_to_a_process_is_read_once():
     """The store has the write that took it, and no process had an answer. The first one hands it on when it knows."""
-    log = FlakyStore()
-    one, other = Process(log), Process(log)
-    call = ToolCall("read_file", {"n": 1})
-    one.turn.begin(call)
-    other.turn.say("use the other file")
-    check_messages(one.turn)
+    log, one, other, call = said_during_a_call()
     log.faults = ["timed out"]
     assert one.turn.end(call, Outcome("one")).message is None
     later = []
@@ -140,12 +146,7 @@ def test_a_message_that_the_store_has_lost_is_read_by_nobody_and_its_sender_is_t
 
 def test_a_message_is_given_back_if_nobody_waits_for_its_call_any_more():
     """A task that is cancelled while the store answers, as by a time limit of the program."""
-    log = FlakyStore()
-    one, other = Process(log), Process(log)
-    call = ToolCall("read_file", {"n": 1})
-    one.turn.begin(call)
-    other.turn.say("use the other file")
-    check_messages(one.turn)
+    _, one, _, call = said_during_a_call()
 
     async def end():
         task = asyncio.ensure_future(one.turn.aend(call, Outcome("one")))

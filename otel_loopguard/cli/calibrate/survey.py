@@ -92,7 +92,7 @@ class Sample:
     withheld_before: int = 0
     """Calls that the starting policy refuses, and whose recorded result was new."""
     withheld_after: int = 0
-    """The same under the policy found so far."""
+    """Calls that the policy found so far refuses, and whose recorded result was new."""
 
 
 @dataclass

@@ -30,7 +30,7 @@ _METADATA = "Metadata-Version: 2.1\nName: loopguard-probe\nVersion: 0\n"
 
 
 class Examined(NamedTuple):
-    """What is known of a program that has ended."""
+    """The facts about a program that has ended."""
 
     status: int
     """The exit status, negative for a signal."""

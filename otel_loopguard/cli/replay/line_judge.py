@@ -40,7 +40,7 @@ class JudgedRun(NamedTuple):
     missing: tuple[Missing, ...]
     """The facts that the run does not have."""
     extract: Any
-    """What ``Extract`` returned; None without one."""
+    """The value that ``Extract`` returned; None without one."""
 
 
 class SpanLine(NamedTuple):
@@ -52,7 +52,7 @@ class SpanLine(NamedTuple):
 
 
 Outcome: TypeAlias = "JudgedRun | SpanLine | str"
-"""What became of a line. A text says why it is broken."""
+"""The judgement of a line, or a text that says why it is broken."""
 
 
 class LineJudge:

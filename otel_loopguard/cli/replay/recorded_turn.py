@@ -39,7 +39,7 @@ class JudgeableCall(Protocol):
 
     @property
     def step(self) -> object:
-        """The same value for all calls of one response of the model; None if that is not recorded."""
+        """Identifies the response of the model: equal for all calls of one. None if that is not recorded."""
 
     @property
     def has_run(self) -> bool:

@@ -55,7 +55,7 @@ class JudgedTurn(NamedTuple):
     spent: tuple[TokensSpent, ...]
     """The tokens of its model requests, one for each judge."""
     earlier: tuple[Reached, ...] | None
-    """What its earlier parts reached, for each judge; None for a whole turn, or its first part."""
+    """The state after its earlier parts, for each judge; None for a whole turn, or its first part."""
 
 
 class _OpenTurn:
@@ -71,7 +71,7 @@ class _OpenTurn:
             RecordedTurn(judge.state(), of_judge.append) for judge, of_judge in zip(judges, self.folded, strict=True)
         ]
         self.reached: tuple[Reached, ...] | None = None
-        """What the judged parts reached, for each judge; None before the first one."""
+        """The state after the judged parts, for each judge; None before the first one."""
 
 
 class _HeldSpans:

@@ -129,18 +129,6 @@ def test_a_kind_whose_repetition_is_the_work_is_left_alone():
     assert driven.quiet
 
 
-def test_a_third_loss_of_a_result_is_told_and_not_refused():
-    """The model's context lost the result: reading it again is no loop, until it goes on."""
-    driven = Driven()
-    for _ in range(6):
-        decision = driven(path="a")
-        driven.turn.lose([decision.record.key])
-    assert (driven.told(), driven.refused()) == ([4], [])
-    assert driven.said[3].decision.message == (
-        "[loopguard] You have read this 3 times and lost it to the context limit. Write down what you need."
-    )
-
-
 def test_its_abort_limit_ends_the_run():
     """Under the action ``abort``, refused calls included."""
     driven = Driven(action="abort", modes={MODE: {"abort": 5}})

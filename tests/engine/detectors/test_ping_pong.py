@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import pytest
-
 from .driver import LONG, Driven
 
 MODE = "ping_pong"
 
 
-def alternated(driven, laps, first=None, second=None):
+def alternated(driven, laps):
     for _ in range(laps):
-        driven(**{"path": "a", "result": f"{LONG} a", **(first or {})})
-        driven(**{"path": "b", "result": f"{LONG} b", **(second or {})})
+        driven(path="a", result=f"{LONG} a")
+        driven(path="b", result=f"{LONG} b")
     return driven
 
 
@@ -26,21 +24,6 @@ def test_it_is_told_at_the_end_of_the_2nd_lap_and_refused_at_the_3rd():
     assert "The same two calls were made in turn, 2 times over, with the same results each time." in (
         driven.said[4].decision.message
     )
-
-
-@pytest.mark.parametrize(
-    ("first", "second", "lap"),
-    [
-        ({"result": "The job is still running."}, {}, 20),
-        ({"error": "503 Service Unavailable"}, {}, 5),
-        ({"tool": "frobnicate", "result": "ok"}, {"tool": "frobnicate", "result": "ok"}, 9),
-        ({"tool": "update_record", "result": "ok"}, {"tool": "update_record", "result": "ok"}, 4),
-    ],
-)
-def test_the_lap_that_is_refused_depends_on_what_the_results_prove(first, second, lap):
-    """One waits; one failed for now; both are one acknowledgement, of an unknown effect or of an act."""
-    driven = alternated(Driven(MODE), 22, first, second)
-    assert (driven.refused()[0] + 1) // 2 == lap
 
 
 def test_laps_of_more_calls_are_none_of_its():
