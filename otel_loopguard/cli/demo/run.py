@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from opentelemetry.sdk.trace import SpanProcessor
 
 from otel_loopguard import semconv
+from otel_loopguard.cli.demo.reasons import reason_of
 from otel_loopguard.cli.demo.stories import LANGGRAPH, POLICY
 from otel_loopguard.cli.demo.world import make_tools
-from otel_loopguard.engine.vocabulary import Action, Sameness, Usage
+from otel_loopguard.engine.vocabulary import Usage
 from otel_loopguard.errors import ToolLoopError
 from otel_loopguard.instrumentation.call import GuardedCall
 from otel_loopguard.instrumentation.instrumentor import instrument, uninstrument
@@ -23,7 +24,7 @@ from otel_loopguard.testing.agent import ScriptedAgent
 from otel_loopguard.turns.scope import CALL
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from typing import TypeAlias
 
     from opentelemetry.context import Context
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
 
     from otel_loopguard.cli.demo.stories import NextCall, Story
     from otel_loopguard.cli.demo.world import Tools
-    from otel_loopguard.engine.vocabulary import Record
     from otel_loopguard.testing.agent import Ask, Transcript
 
     Agent: TypeAlias = Callable[[Tools, NextCall], Transcript]
@@ -177,53 +177,3 @@ def _row_of(ask: Ask, span: Span, call: GuardedCall, text: str, before: Sequence
         tokens=(usage.input_tokens or 0) + (usage.output_tokens or 0),
         in_loop=is_loop,
     )
-
-
-# --- the reason of a decision ----------------------------------------------------------------------------------------
-
-PERCENT = "\N{NO-BREAK SPACE}%"
-_SAMENESS = {
-    Sameness.ALIKE: "only ids and numbers differ",
-    Sameness.PROGRESS: "the numbers move on",
-    Sameness.DIFFERENT: "the result has changed",
-}
-_REFUSED = {
-    str(Action.REUSE): "",
-    str(Action.BLOCK): "",
-    str(Action.CONCLUDE): "; a conclusion is due",
-    str(Action.ABORT): "; too many refusals without news",
-}
-"""The verdicts of calls that are refused, and what is to come."""
-
-
-def reason_of(record: Record, trip: Mapping[str, object]) -> str:
-    """Return the reason of a decision; ``trip`` are the attributes of the loop that was detected, empty if none was."""
-    if not trip:
-        return _why_it_ran(record)
-    mode, count, limit = trip[semconv.MODE], trip[semconv.COUNT], trip[semconv.LIMIT]
-    to_come = _REFUSED.get(str(trip[semconv.VERDICT]))
-    if to_come is None:
-        return "; ".join(filter(None, (f"{mode}: {count}, nudge limit {limit}", _evidence(record))))
-    again = f"; attempt {record.attempt}" if record.attempt > int(str(count)) else ""
-    return f"{mode}: {count}, limit {limit}{again}{to_come}"
-
-
-def _why_it_ran(record: Record) -> str:
-    if record.stats is None:
-        return "a new call"
-    if record.sameness in _SAMENESS:
-        return _SAMENESS[record.sameness]
-    if record.changed_between:
-        return "the same result, but something changed since"
-    if record.waited:
-        return "the same result, but it waited"
-    return "; ".join(filter(None, ("the same result", _evidence(record))))
-
-
-def _evidence(record: Record) -> str:
-    """Return the sum of the call's evidence, and what made this repeat prove less; empty if it proves nothing."""
-    if record.sameness is not Sameness.SAME or not record.limit.weight:
-        return ""
-    news = record.since[0]
-    less = f" (weighs less: {news} new result{'s' * (news > 1)} in between)" if news else ""
-    return f"evidence {100 * record.stats.evidence:.0f}{PERCENT}{less}"

@@ -11,7 +11,8 @@ import textwrap
 from typing import TYPE_CHECKING
 
 from otel_loopguard import semconv
-from otel_loopguard.cli.demo.run import CHARACTERS, FIRST_TOKENS, PERCENT
+from otel_loopguard.cli.demo.reasons import PERCENT
+from otel_loopguard.cli.demo.run import CHARACTERS, FIRST_TOKENS
 from otel_loopguard.cli.demo.stories import STORIES
 from otel_loopguard.cli.output import counted, terminal
 from otel_loopguard.report import Call, Run

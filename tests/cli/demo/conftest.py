@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from otel_loopguard.cli.demo.run import CallLog, agent_of, run_story
-from otel_loopguard.cli.demo.stories import POLICY, STORIES
+from otel_loopguard.cli.demo.stories import POLICY, STORIES, STUCK
 from otel_loopguard.testing import guarded
 
 if TYPE_CHECKING:
@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from otel_loopguard.cli.demo.run import StoryResult
     from otel_loopguard.cli.demo.stories import Story
     from otel_loopguard.testing import Recording
+
+
+SHOWN = {str(story.name) for story in STUCK} - {"abort_after", "langgraph"}
+"""The modes that the demo shows."""
 
 
 def run_stories(stories: Iterable[Story], policy: Policy = POLICY) -> tuple[list[StoryResult], Recording]:
