@@ -18,7 +18,7 @@ from opentelemetry.trace import NonRecordingSpan
 from otel_loopguard.engine.vocabulary import Action, Outcome, ToolCall, Usage
 from otel_loopguard.instrumentation import replica_calls
 from otel_loopguard.instrumentation.aborts import abort_error
-from otel_loopguard.instrumentation.reported_calls import SeenCall, SeenCalls
+from otel_loopguard.instrumentation.reported_calls import ReportedCall, ReportedCalls
 from otel_loopguard.store import background
 from otel_loopguard.telemetry.call_span import CallSpan, NativeSpan, printable_name
 from otel_loopguard.turns.message_lists import MessageList, MessageLists, Request, is_drawn, latest
@@ -86,7 +86,7 @@ class ModelReader:
         self.is_used = False
         """True once a request was read. Then each call that an executor has run or refused is noted: ``executed``."""
         self.lists = MessageLists(self._dropped)
-        self.seen = SeenCalls(guard)
+        self.seen = ReportedCalls(guard)
         self._judged: OrderedDict[str, dict[Any, _Judged]] = OrderedDict()
         """The calls that executors have judged, by turn and call id."""
 
@@ -358,7 +358,7 @@ class Exchange:
             judged = reader.take_executed(turn, call, key)
             one.judged(new.number, key if judged is None else judged.key)
             if judged is None:
-                seen, known = SeenCall(now, max(0.0, now - new.opened.at)), None
+                seen, known = ReportedCall(now, max(0.0, now - new.opened.at)), None
                 if ids is not None:
                     name = reader.seen.name(self._request, one.place_of(new.number), new, ids[new.number])
                     known = reader.seen.add(name, seen, is_own=is_drawn(result.id))

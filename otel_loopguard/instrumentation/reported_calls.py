@@ -34,7 +34,7 @@ _SENT_AGAIN = 60.0
 """Seconds in which equal calls without ids of their own are one call that a client has sent again."""
 
 
-class SeenCall(NamedTuple):
+class ReportedCall(NamedTuple):
     """A call whose result was read."""
 
     ended: float
@@ -57,12 +57,12 @@ class _Cell(NamedTuple):
             return {}
 
 
-class SeenCalls:
+class ReportedCalls:
     """The calls that this process, or another replica, has reported. The oldest are forgotten first."""
 
     def __init__(self, guard: Guard) -> None:
         self._guard = guard
-        self._seen: OrderedDict[int, SeenCall] = OrderedDict()
+        self._seen: OrderedDict[int, ReportedCall] = OrderedDict()
         self._cells: OrderedDict[str, _Cell] = OrderedDict()
         """The cells as this process knows them, by key."""
         self._ahead = 0.0
@@ -86,7 +86,7 @@ class SeenCalls:
     def _of_id(self, caller: Caller | None, call_id: str, new: NewResult) -> int:
         return self._guard.compiled.fingerprinter.of(utf8(repr((caller, call_id, new.opened.call.name))))
 
-    def add(self, name: int, seen: SeenCall, *, is_own: bool) -> SeenCall | None:
+    def add(self, name: int, seen: ReportedCall, *, is_own: bool) -> ReportedCall | None:
         """Return what is known of the call with this name; if nothing, add it and return None: it is to be reported.
 
         ``is_own``: no other call has its id. If others may, a call that ended a minute later is another one.
@@ -107,7 +107,9 @@ class SeenCalls:
         store, now = self._guard.store, self._guard.clock()
         named = {self._of_id(caller, ids[new.number], new): new for new in news if is_drawn(new.result.id)}
         mine = {
-            name: SeenCall(now, max(0.0, now - new.opened.at)) for name, new in named.items() if name not in self._seen
+            name: ReportedCall(now, max(0.0, now - new.opened.at))
+            for name, new in named.items()
+            if name not in self._seen
         }
         if store is not None and mine:
             key = self._guard.compiled.fingerprinter.name(repr(("calls", caller, root)))
@@ -115,15 +117,15 @@ class SeenCalls:
             for name, seen in others.items():
                 self._seen.setdefault(name, seen)
 
-    async def _swapped(self, store: Store, key: str, mine: Mapping[int, SeenCall]) -> dict[int, SeenCall]:
+    async def _swapped(self, store: Store, key: str, mine: Mapping[int, ReportedCall]) -> dict[int, ReportedCall]:
         """Write calls to the cell of this key. Return those of them that others had written before."""
         cell = self._cells.get(key, _Cell())
         seen = cell.version or (b"" if self._ahead else READ_ONLY)
-        others: dict[int, SeenCall] = {}
+        others: dict[int, ReportedCall] = {}
         for _ in range(_MOST_TRIES):
             calls = cell.calls()
             known = {name: calls[str(name)] for name in mine if str(name) in calls}
-            others = {name: SeenCall(ended - self._ahead, ran) for name, (ended, ran) in known.items()}
+            others = {name: ReportedCall(ended - self._ahead, ran) for name, (ended, ran) in known.items()}
             new = {str(name): [one.ended + self._ahead, one.ran] for name, one in mine.items() if name not in known}
             if not new:
                 break

@@ -183,35 +183,9 @@ class MessageList:
     """
 
     __slots__ = (
-        "_last_number",
-        "_message",
-        "_numbers",
-        "_replied",
-        "_visible",
-        "call_ids",
-        "caller",
-        "chain",
-        "concluded",
-        "error",
-        "kept_chain",
-        "kept_turn",
-        "lock",
-        "marks",
-        "names",
-        "on_probation",
-        "open_calls",
-        "owns_turn",
-        "replies",
-        "root",
-        "sentences",
-        "ticks",
-        "trace",
-        "turn",
-        "usage_key",
-        "used",
-        "verdicts",
-        "was_cut",
-        "whole",
+        "_last_number", "_message", "_numbers", "_replied", "_visible", "call_ids", "caller", "chain", "concluded",
+        "error", "kept_chain", "kept_turn", "lock", "marks", "names", "on_probation", "open_calls", "owns_turn",
+        "replies", "root", "sentences", "ticks", "trace", "turn", "usage_key", "used", "verdicts", "was_cut", "whole",
         "withdrawn",
     )  # fmt: skip
 
@@ -491,7 +465,7 @@ class MessageList:
         """Return True if a request has had the result of one of these calls."""
         return any(call.id in self._numbers for call in calls if call.id is not None)
 
-    def is_prefix_of(self, request: Request) -> bool:
+    def may_precede(self, request: Request) -> bool:
         """Return True if the request begins with all entries of the last one, and may be the next one."""
         place = len(self.marks)
         if self.was_cut or not place or self.common(request.marks) < place:
@@ -596,7 +570,7 @@ class MessageLists:
         answered = next((one for one in candidates if one.repeats_reply(request)), None)
         if answered is not None:
             return answered
-        known = [one for one in candidates if one.is_prefix_of(request)]
+        known = [one for one in candidates if one.may_precede(request)]
         return max(known, key=lambda one: len(one.marks), default=None)
 
     def answered(self, caller: Caller, calls: Sequence[WrittenCall]) -> MessageList | None:

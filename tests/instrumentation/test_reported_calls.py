@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from otel_loopguard import Guard, Policy
-from otel_loopguard.instrumentation.reported_calls import SeenCall, SeenCalls
+from otel_loopguard.instrumentation.reported_calls import ReportedCall, ReportedCalls
 from otel_loopguard.turns.message_lists import Caller, NewResult, Request, UnansweredCall
 from otel_loopguard.turns.messages import Message, WrittenCall, WrittenResult
 from tests.store.memory import FlakyStore
@@ -22,9 +22,9 @@ class Replica:
 
     def __init__(self, store: FlakyStore | None = None, now: float = 0.0) -> None:
         self.now = now
-        self.seen = SeenCalls(Guard(Policy(hash_key=b"k" * 16), store=store, clock=lambda: self.now))
+        self.seen = ReportedCalls(Guard(Policy(hash_key=b"k" * 16), store=store, clock=lambda: self.now))
 
-    def read(self, *news: NewResult, caller: Caller = ALICE, marks: Any = (1, 2, 3)) -> list[SeenCall | None]:
+    def read(self, *news: NewResult, caller: Caller = ALICE, marks: Any = (1, 2, 3)) -> list[ReportedCall | None]:
         """Return what was known about the results of a request."""
         request = Request(list(marks), list(marks), lambda _: Message(by_user=True), None, None, caller)
         ids = {new.number: new.opened.name for new in news}
@@ -33,7 +33,7 @@ class Replica:
         for new in news:
             name = self.seen.name(request, (len(marks) - 1, new.number), new, ids[new.number])
             found.append(
-                self.seen.add(name, SeenCall(self.now, self.now - new.opened.at), is_own=len(new.opened.name) > 8)
+                self.seen.add(name, ReportedCall(self.now, self.now - new.opened.at), is_own=len(new.opened.name) > 8)
             )
         return found
 
@@ -52,7 +52,7 @@ def test_a_call_is_reported_by_the_first_replica_that_reads_it() -> None:
     assert one.read(result(1, at=97.0)) == [None]
     store._clock = lambda: 1_005.0
     other.now += 5.0
-    assert other.read(result(1, at=9_105.0)) == [SeenCall(9_100.0, 3.0)]
+    assert other.read(result(1, at=9_105.0)) == [ReportedCall(9_100.0, 3.0)]
     assert other.read(result(2, at=9_105.0)) == [None]
 
 
@@ -89,7 +89,7 @@ def test_numbers_for_ids_are_one_call_within_a_minute_only() -> None:
     replica, numbered = Replica(FlakyStore()), result(1, call_id="call_0")
     assert replica.read(numbered) == [None]
     assert replica.read(numbered, marks=(1, 2, 4)) == [None]
-    assert replica.read(numbered) == [SeenCall(0.0, 0.0)]
+    assert replica.read(numbered) == [ReportedCall(0.0, 0.0)]
     replica.now = 61.0
     assert replica.read(numbered) == [None]
 

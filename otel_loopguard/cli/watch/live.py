@@ -20,7 +20,8 @@ from otel_loopguard.cli.watch.budget import (
     OverBudgetError,
     Share,
 )
-from otel_loopguard.cli.watch.otlp_messages import MalformedError, decoded, json_size, protobuf_size, spans_of_message
+from otel_loopguard.cli.watch.decoded_size import json_size, protobuf_size
+from otel_loopguard.cli.watch.otlp_messages import MalformedError, decoded, spans_of_message
 from otel_loopguard.cli.watch.turns import WatchedTurns, WatchListener
 from otel_loopguard.spans.ancestry import TURNS_BY, Ancestry
 

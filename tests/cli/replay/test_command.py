@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import io
 import json
-import os
 import re
 import subprocess
 import sys
@@ -264,22 +263,6 @@ def test_a_broken_pipe_is_no_traceback(tmp_path):
         assert process.stderr
         assert process.stderr.read() == b""
         assert process.wait() == 141
-
-
-def test_a_progress_bar_on_a_terminal_only(file):
-    """A terminal sees how far it is; a pipe does not."""
-    pty = pytest.importorskip("pty")
-    parent, child = pty.openpty()
-    code = "from otel_loopguard.cli.replay import input_reader; input_reader._EVERY = 0\n"
-    code += "from otel_loopguard.cli.main import main\n"
-    code += f"raise SystemExit(main(['replay', {file!r}]))"
-    ended = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=child, check=True)
-    os.close(child)
-    assert b"runs" in os.read(parent, 10_000)
-    os.close(parent)
-    assert b"[#" not in ended.stdout
-    quiet = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
-    assert quiet.stderr == b""
 
 
 @pytest.mark.parametrize(

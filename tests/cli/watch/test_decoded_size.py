@@ -10,7 +10,7 @@ import tracemalloc
 import orjson
 import pytest
 
-from otel_loopguard.cli.watch.otlp_messages import json_size, protobuf_size
+from otel_loopguard.cli.watch.decoded_size import json_size, protobuf_size
 from tests.docs.blocks import ROOT
 
 from .messages import as_json, call, message
@@ -35,7 +35,7 @@ PROTOBUF = ("spans", "resources", "scopes", "attributes", "events", "links", "li
 MEASURE = """
 import sys
 from opentelemetry.proto.trace.v1.trace_pb2 import TracesData
-from tests.cli.watch.test_otlp_messages_decoded_size import bomb
+from tests.cli.watch.test_decoded_size import bomb
 def resident():
     return int(open("/proc/self/statm").read().split()[1]) * 4096
 payload = bomb(sys.argv[1], 500_000)
