@@ -87,12 +87,14 @@ def until_refused(trips: list[tuple[str, str, str]]) -> list[tuple[str, str, str
 @pytest.mark.parametrize("dialect", SAMPLES)
 def test_live_and_replay_agree(dialect: str, tmp_path: Any, capfdbinary: Any) -> None:
     """Live and replayed spans have equal modes, tools and verdicts up to the first refusal."""
-    seen = 0
-    for seed in range(SEED, SEED + 12):
+    looping = 0
+    for seed in range(SEED, SEED + 100):
         live, replayed = play(SAMPLES[dialect], drawn(seed), tmp_path, capfdbinary)
         assert until_refused(live) == until_refused(replayed), f"seed {seed}; {HINT}"
-        seen += len(live)
-    assert seen > 3
+        looping += bool(live)
+        if looping == 3 and seed >= SEED + 11:
+            break
+    assert looping >= 3
 
 
 @pytest.mark.parametrize("dialect", SAMPLES)
