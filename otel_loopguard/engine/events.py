@@ -121,6 +121,13 @@ class Lost(NamedTuple):
     """The calls, as ``Record.key`` has them."""
 
 
+class Thought(NamedTuple):
+    """A model request has ended: the model thought for these seconds until now."""
+
+    op: int
+    seconds: float
+
+
 class Concluded(NamedTuple):
     """The next model request is made without its tools."""
 

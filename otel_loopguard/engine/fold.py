@@ -20,6 +20,7 @@ from otel_loopguard.engine.events import (
     Ran,
     Reached,
     Said,
+    Thought,
     TurnBegan,
     TurnEnded,
 )
@@ -233,7 +234,7 @@ def _found(state: State, event: Found, now: float | None) -> Verdict:
 def _cancelled(state: State, began: Began, now: float | None) -> None:
     """Count the time that a cancelled call ran: the idle clock stands still then."""
     if now is not None:
-        state.history.active_at = now
+        state.history.be_active(now)
     batch = state.batch
     if batch is not None and began.call_id in batch.started:
         batch.interrupted = True
@@ -421,6 +422,11 @@ def _lost(state: State, event: Lost, _: float | None) -> Verdict:
     return _NOTHING
 
 
+def _thought(state: State, event: Thought, now: float | None) -> Verdict:
+    state.history.think(event.seconds, now)
+    return _NOTHING
+
+
 def _concluded(state: State, _event: Concluded, _: float | None) -> Verdict:
     """Make the conclusion that is due. The verdict has the trip that made it due."""
     history = state.history
@@ -465,6 +471,7 @@ _FOLDS: dict[type, Callable[[State, Any, float | None], Verdict]] = {
     Answered: _answered,
     Said: _said,
     Lost: _lost,
+    Thought: _thought,
     Concluded: _concluded,
     Nested: _nested,
     Reached: _reached,

@@ -21,7 +21,10 @@ if TYPE_CHECKING:
     from otel_loopguard.engine.verdict import Verdict
     from otel_loopguard.engine.vocabulary import Trip
 
-_KEPT = ("tick", "calls", "judged", "idle", "active_at", "refusals", "refused_message", "started_by_tool", "reached")
+_KEPT = (
+    "tick", "calls", "judged", "idle", "wall", "thought", "thinking", "active_at", "refusals", "refused_message",
+    "started_by_tool", "reached",
+)  # fmt: skip
 _MOST_OPEN_TRIPS = 32
 MOST_OPEN = 1_024
 MOST_BATCHES = 64

@@ -221,6 +221,10 @@ class Record:
     error: bool = False
     gap: float
     """The seconds before the call in which no call of the turn started or ended; 0 if times were not recorded."""
+    thinking: float = 0.0
+    """Those of ``gap`` in which the model thought."""
+    wall: float
+    """The turn's idle clock at the start with the seconds in which the model thought."""
     haste: float = 1.0
     """The weight of this run in all counts: 1 if it did not wait, less if it did."""
     idle: float

@@ -16,7 +16,7 @@ from weakref import ref
 
 from otel_loopguard.engine import wording
 from otel_loopguard.engine.conversation_memory import ConversationMemory
-from otel_loopguard.engine.events import Answered, Began, Concluded, Ended, Found, Lost, Nested, Ran, Reached
+from otel_loopguard.engine.events import Answered, Began, Concluded, Ended, Found, Lost, Nested, Ran, Reached, Thought
 from otel_loopguard.engine.fold import fold, opened
 from otel_loopguard.engine.history.bounded import EMPTY
 from otel_loopguard.engine.state import State
@@ -594,6 +594,13 @@ class Turn:
             verdict = self._tell(event)
         stopped = self.current.messages is not None and bool(self.current.messages.stops)
         return wording.concluded(verdict, self.policy, stopped=stopped)
+
+    def thought(self, seconds: float) -> None:
+        """Note that a model request took these seconds and has just ended: thinking is no waiting.
+
+        Only seconds count in which no call of the turn started or ended; a negative or absurd number counts as none.
+        """
+        self._tell(Thought(self._op(), seconds))
 
     def lose(self, keys: Iterable[int]) -> None:
         """Note that the model cannot see the latest result of these calls (``key_of``) any more: it is no evidence.

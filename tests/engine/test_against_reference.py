@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -113,11 +115,15 @@ def many(known: frozenset[str] | None) -> st.SearchStrategy[list]:
     return st.lists(st.builds(step, tools, arguments, question, said), max_size=40)
 
 
-def decisions(turn, clock, batches):
-    """Return the decisions of a turn, call by call; refused calls do not run."""
+def decisions(turn, clock, batches, thinks):
+    """Return the decisions of a turn, call by call; refused calls do not run.
+
+    ``thinks``: the shares of the pauses, in turn, for which the model is said to have thought.
+    """
     said = []
-    for passed, batch, running in batches:
+    for (passed, batch, running), share in zip(batches, itertools.cycle(thinks)):
         clock.now += passed
+        turn.thought(passed * share)
         begun = []
         for call, outcome in batch:
             fresh = call._replace(call_id=f"c{len(said)}")
@@ -131,11 +137,11 @@ def decisions(turn, clock, batches):
     return said
 
 
-def both(batches):
+def both(batches, thinks=(0.0,)):
     """Return the decisions of the reference and those of the guard."""
     slow, fast = Clock(), Clock()
     naive = NaiveTurn(contracts=CONTRACTS, clock=slow)
-    return decisions(naive, slow, batches), decisions(EnforcedTurn(CONTRACTS, fast), fast, batches)
+    return decisions(naive, slow, batches, thinks), decisions(EnforcedTurn(CONTRACTS, fast), fast, batches, thinks)
 
 
 def refusals(said):
@@ -161,6 +167,24 @@ def test_tools_of_every_kind_are_refused_as_in_the_reference(batches):
     """For tools of every kind, with polls, caps and queries among them, both refuse the same calls."""
     expected, found = both(batches)
     assert refusals(found) == refusals(expected)
+
+
+@QUICK
+@given(steps(ALL), st.lists(st.sampled_from((0.0, 0.5, 1.0, 2.0)), min_size=1, max_size=4))
+def test_thinking_counts_as_in_the_reference(batches, thinks):
+    """For tools of every kind, both refuse the same calls if the model thought for some part of the pauses."""
+    expected, found = both(batches, thinks)
+    assert refusals(found) == refusals(expected)
+
+
+@QUICK
+@given(
+    st.sampled_from(("reader", "poller", "thing", "frequent")).flatmap(lambda tool: steps((tool,), of=2, at_most=60))
+)
+def test_one_call_of_a_slow_model_is_judged_as_in_the_reference(batches):
+    """One or two calls of a tool, before which the model thinks now and then, are refused and nudged alike in both."""
+    expected, found = both(batches, (1.0, 0.0, 0.5))
+    assert found == expected
 
 
 @QUICK

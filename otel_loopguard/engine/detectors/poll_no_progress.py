@@ -27,7 +27,7 @@ def before(history: History, record: Record, rule: Rule) -> Trip | None:
     stats, limit = record.stats, record.limit
     if stats is None or limit.mode != ROW.mode or not record.kind.is_evidence:
         return None
-    if rule.patience and not limit.never and record.idle - stats.same_since > rule.patience:
+    if rule.patience and not limit.never and record.wall - stats.same_since > rule.patience:
         return trip(record, ROW.mode, stats.equal + 1, limit.block, Action.BLOCK, reason="patience")
     if not is_proven(record):
         return None

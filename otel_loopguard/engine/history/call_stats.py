@@ -1,6 +1,6 @@
 """Statistics of one call: one tool with one set of arguments, in one turn.
 
-Most calls run once. Such a call is a packed line of 41 bytes and becomes an object only when it is made again: that
+Most calls run once. Such a call is a packed line of 49 bytes and becomes an object only when it is made again: that
 keeps a live turn small and a first call cheap.
 """
 
@@ -11,7 +11,7 @@ from typing import Any
 
 from otel_loopguard.engine.values.compare import DetailedFingerprints
 
-_LINE = Struct("<QdIIIIIIB")
+_LINE = Struct("<QddIIIIIIB")
 LINE_LENGTH = _LINE.size
 BITS_32 = 0xFFFFFFFF
 
@@ -30,8 +30,8 @@ ACKNOWLEDGED = 32
 
 
 pack_line = _LINE.pack
-"""Pack the statistics of a call that has run once: result, idle, index and end within 32 bits, news, changes, writes,
-waits, flags. The fields are those of ``CallStats``."""
+"""Pack the statistics of a call that has run once: result, idle, wall, index and end within 32 bits, news, changes,
+writes, waits, flags. The fields are those of ``CallStats``."""
 
 
 class CallStats:
@@ -44,19 +44,19 @@ class CallStats:
     __slots__ = (
         "alike", "changes", "details", "equal", "evidence", "first_index", "flags", "idle", "last_end", "last_index",
         "lifted_at", "moves", "news", "refused", "result", "same_since", "steady", "successes", "vain", "waits",
-        "writes",
+        "wall", "writes",
     )  # fmt: skip
 
     def __init__(self, line: bytes) -> None:
         (
-            self.result, self.idle, self.first_index, self.last_end,
+            self.result, self.idle, self.wall, self.first_index, self.last_end,
             self.news, self.changes, self.writes, self.waits, self.flags,
         ) = _LINE.unpack(line)  # fmt: skip
         self.last_index = self.first_index
-        # ``result`` stays while results are the *same*. ``idle`` is the turn's idle clock at the end of the last run,
-        # ``flags`` are those of the last run.
-        self.same_since: float = self.idle
-        """The idle clock when the first of the equal results came."""
+        # ``result`` stays while results are the *same*. ``idle`` and ``wall`` are the turn's clocks at the end of the
+        # last run, ``flags`` are those of the last run.
+        self.same_since: float = self.wall
+        """The clock ``wall`` when the first of the equal results came."""
         self.successes = self.flags & SUCCESS and 1
         self.equal = 1
         """Runs in a row with the same result, the first included."""
@@ -67,7 +67,7 @@ class CallStats:
         self.refused = 0
         """Refusals since the last run."""
         self.lifted_at: float = 0
-        """The time (seconds of the guard's clock) at which the call runs again after a refusal; 0 if there is none."""
+        """The second (see ``clock.time_of``) from which the call runs again after a refusal; 0 if there is none."""
         self.vain = 0
         """Runs that brought the same again, after a refusal or beyond a limit. Each doubles the time to wait."""
         self.evidence: float = 0
@@ -83,9 +83,9 @@ class CallStats:
         self.writes += wrote
         self.waits += waited
 
-    def reset_evidence(self, idle: float) -> None:
-        """Drop the evidence, because the result is another one. ``idle``: the turn's idle clock now, in seconds."""
-        self.evidence, self.equal, self.alike, self.steady, self.vain, self.same_since = 0, 1, 1, 1, 0, idle
+    def reset_evidence(self, wall: float) -> None:
+        """Drop the evidence, because the result is another one. ``wall``: the turn's clock of that name now."""
+        self.evidence, self.equal, self.alike, self.steady, self.vain, self.same_since = 0, 1, 1, 1, 0, wall
 
     def to_list(self) -> list[Any]:
         """Return the statistics as plain values."""

@@ -107,7 +107,7 @@ def weigh(history: History, record: Record, stats: CallStats, flags: int) -> Non
         record.limit = limit_of(history, record, stats, flags, history.since(stats))
     limit = record.limit
     if record.child_news:  # the same answer, but the nested run did new work for it
-        stats.reset_evidence(history.idle)
+        stats.reset_evidence(history.wall)
         return
     if limit.forgets:
         stats.evidence = 0
@@ -120,11 +120,11 @@ def weigh(history: History, record: Record, stats: CallStats, flags: int) -> Non
             stats.evidence += record.haste * limit.weight
         stats.vain += record.beyond or stats.refused > 0
     elif record.sameness is _ALIKE:
-        stats.evidence, stats.equal, stats.same_since = 0, 1, history.idle
+        stats.evidence, stats.equal, stats.same_since = 0, 1, history.wall
         stats.steady += 1
         stats.alike += not record.changed_between
     else:
-        stats.reset_evidence(history.idle)
+        stats.reset_evidence(history.wall)
         stats.moves += record.alone and record.news
 
 

@@ -33,10 +33,12 @@ MOST_REMEMBERED = 256
 MOST_TOOLS = 256
 MOST_REACHED = 64
 MOST_PAUSES = 15
+LONGEST_THOUGHT = 86_400.0
+"""Seconds. A model request of more than a day is a mistake of a clock."""
 SHORTEST_PAUSE = 0.1
 """Seconds. A shorter pause is between calls of one model message, where the model does not think."""
 
-_VERSION = 7
+_VERSION = 8
 """The version of the plain values. Those of another version are not read: the history stays empty."""
 
 
@@ -53,7 +55,8 @@ class History:
         "gates", "half_open", "idle", "insistable", "judged", "keys", "last_key", "last_pending", "last_started",
         "losses", "most_calls", "news", "no_news_in_row", "no_news_in_turn", "open_registry", "open_trips", "pairs",
         "pauses", "reached", "refusals", "refused_message", "repeated", "results", "run_once", "shapes",
-        "started_by_tool", "streak", "tick", "tools", "unknown_answered", "unknown_calls", "waits", "window", "writes",
+        "started_by_tool", "streak", "thinking", "thought", "tick", "tools", "unknown_answered", "unknown_calls",
+        "waits", "wall", "window", "writes",
     )  # fmt: skip
 
     def __init__(  # noqa: PLR0915 - a statement for each field
@@ -75,10 +78,17 @@ class History:
         """Ended runs of tools that wait."""
         self.idle = 0.0
         """The idle clock, in seconds; see ``clock``."""
+        self.wall = 0.0
+        """The idle clock with the seconds in which the model thought."""
+        self.thought = 0.0
+        """The seconds in which the model thought."""
+        self.thinking = 0.0
+        """Those of them since ``active_at``."""
         self.active_at = math.inf
         """The time at which a call last started or ended; infinite before the first."""
         self.pauses: list[float] = []
-        """Seconds of the last pauses before untried calls that brought news: the pace at which the model works."""
+        """Seconds of the last pauses before untried calls that brought news, without the thought in them: the pace at
+        which the agent works."""
         self.last_pending = 0
         """The tick of the last repeated result that said that work is not done yet."""
         self.last_started = 0
@@ -185,7 +195,7 @@ class History:
             del self.keys[0], self.results[0], self.flags[0]
 
     def add_pause(self, gap: float) -> None:
-        """Add the pause, in seconds, before an untried call that brought news."""
+        """Add the pause, in seconds without thought, before an untried call that brought news."""
         self.pauses.append(gap)
         if len(self.pauses) > MOST_PAUSES:
             del self.pauses[0]
@@ -196,6 +206,20 @@ class History:
             return self.run_once
         lines, repeated = self.few_lines, self.repeated
         return {key: _line(lines, place) for place, key in enumerate(self.few) if key not in repeated}
+
+    def be_active(self, now: float) -> None:
+        """Note that a call starts or ends."""
+        self.active_at, self.thinking = now, 0.0
+
+    def think(self, seconds: float, now: float | None) -> None:
+        """Note that the model thought for these seconds until now. Only those count in which no call started or ended.
+
+        A negative number, more than a day, and any before the first call count as none.
+        """
+        if now is not None and 0 < seconds <= LONGEST_THOUGHT:
+            more = max(0.0, min(seconds, now - self.active_at - self.thinking))
+            self.thinking += more
+            self.thought += more
 
     def calls_of(self, record: Record) -> int:
         """Return how many calls of this call's tool have started, this one included once it has started."""
@@ -339,9 +363,9 @@ class History:
 
 
 _COUNTERS = (
-    "tick", "calls", "judged", "news", "changes", "writes", "waits", "idle", "pauses", "last_pending", "last_started",
-    "no_news_in_row", "no_news_in_turn", "errors_in_row", "unknown_calls", "refusals", "refused_message", "conclude_at",
-    "concluded_at", "last_key", "streak", "open_registry",
+    "tick", "calls", "judged", "news", "changes", "writes", "waits", "idle", "wall", "thought", "thinking", "pauses",
+    "last_pending", "last_started", "no_news_in_row", "no_news_in_turn", "errors_in_row", "unknown_calls", "refusals",
+    "refused_message", "conclude_at", "concluded_at", "last_key", "streak", "open_registry",
 )  # fmt: skip
 _SETS = ("unknown_answered", "pairs", "shapes", "half_open", "insistable")
 

@@ -15,7 +15,7 @@ from otel_loopguard.engine.history.call_stats import (
     TRANSIENT,
     pack_line,
 )
-from otel_loopguard.engine.history.clock import compare_times
+from otel_loopguard.engine.history.clock import compare_times, time_of
 from otel_loopguard.engine.history.evidence import limit_of, strength, weigh
 from otel_loopguard.engine.history.history import MOST_REMEMBERED, SHORTEST_PAUSE, History
 from otel_loopguard.engine.history.losses import Losses
@@ -70,6 +70,10 @@ def open_record(
     record.at = now
     record.written = written
     record.gap = gap = 0.0 if now is None else now - history.active_at
+    record.wall = history.wall + gap if gap >= tool.min_interval else history.wall
+    if history.thinking:
+        record.thinking = history.thinking
+        gap -= history.thinking
     record.idle = history.idle + gap if gap >= tool.min_interval else history.idle
     stats = history.find(key)
     if stats is not None and written is not None and stats.last_end > written:
@@ -93,10 +97,10 @@ def start(history: History, record: Record) -> None:
     """Count a call that starts. Caps count it from now on, so parallel calls cannot outrun them."""
     history.tick += 1
     record.tick = history.tick
-    history.idle = record.idle
+    history.idle, history.wall = record.idle, record.wall
     history.last_started = record.key
     if record.at is not None:
-        history.active_at = record.at
+        history.be_active(record.at)
     if record.kind.writes:  # from now on it may write
         history.writes += 1
         if record.stats is not None:
@@ -127,7 +131,7 @@ def refuse(history: History, record: Record, trip: Trip | None, *, counted: bool
         if trip.insistable:
             history.insistable = kept(history.insistable, record.key, MOST_REMEMBERED)
         if trip.wait and stats is not None and record.at is not None:
-            lifted_at = record.at + trip.wait
+            lifted_at = time_of(history, record, stats) + trip.wait
             stats.lifted_at = min(stats.lifted_at or lifted_at, lifted_at)
     if counted and history.window is not None and history.window.counts_refused:
         history.window.add(record)
@@ -195,7 +199,7 @@ def end(
     record.brief = facts.brief
     flags = _flags(record, facts)
     if now is not None:
-        history.active_at = now
+        history.be_active(now)
     stats = record.stats or history.find(record.key)
     if stats is not None and history.losses is not None and record.lost:
         record.stats = stats
@@ -246,9 +250,9 @@ def _end_first(history: History, record: Record, facts: OutcomeFacts, flags: int
     before_news, before_changes, before_writes, before_waits = record.since
     _count(history, record, changed=changed, wrote=wrote, waited=waited)
     if news and record.gap > SHORTEST_PAUSE:
-        history.add_pause(record.gap)
+        history.add_pause(record.gap - record.thinking)
     history.keep_once(record.key, pack_line(
-        facts.digest, history.idle, record.index & BITS_32, history.tick & BITS_32,
+        facts.digest, history.idle, history.wall, record.index & BITS_32, history.tick & BITS_32,
         before_news + news, before_changes + changed, before_writes + 2 * wrote, before_waits + waited, flags,
     ))  # fmt: skip
 
@@ -265,7 +269,7 @@ def _end_concurrent(history: History, record: Record, stats: CallStats, facts: O
     stats.add(news=record.news, changed=record.news, wrote=wrote * (1 + first), waited=waited)
     stats.successes += not record.error
     if record.sameness is _DIFFERENT:  # either result may be the current state
-        stats.reset_evidence(history.idle)
+        stats.reset_evidence(history.wall)
         stats.result = facts.digest
 
 
@@ -287,7 +291,7 @@ def _end_repeat(  # noqa: PLR0917 - the parts of one step; it is called once a c
     proof = record.sameness is not _SAME  # another result of the same call proves a change
     changed = record.news and (proof or (not record.error and wrote))
     if record.limit is None:  # the model had lost the last result
-        stats.reset_evidence(history.idle)
+        stats.reset_evidence(history.wall)
     else:
         weigh(history, record, stats, flags)
     if record.sameness is not _SAME:
@@ -299,7 +303,8 @@ def _end_repeat(  # noqa: PLR0917 - the parts of one step; it is called once a c
     stats.waits += waits
     stats.add(news=record.news, changed=changed, wrote=wrote, waited=waited)
     _count(history, record, changed=changed, wrote=wrote, waited=waited)
-    stats.last_end, stats.last_index, stats.idle, stats.flags = history.tick, record.index, history.idle, flags
+    stats.last_end, stats.last_index, stats.flags = history.tick, record.index, flags
+    stats.idle, stats.wall = history.idle, history.wall
     stats.refused = stats.lifted_at = 0
     stats.successes += not record.error
 

@@ -50,6 +50,10 @@ class EnforcedTurn:
         self.wait = decision.trip.wait if decision.trip else 0.0
         return None if decision.runs else told(decision, decision.action)
 
+    def thought(self, seconds: float) -> None:
+        """Tell that the model has thought for these seconds until now."""
+        self.turn.thought(seconds)
+
     def end(self, call: ToolCall, outcome: Outcome) -> Told | None:
         """Return the nudge, if there is one."""
         decision = self.turn.end(call, outcome)

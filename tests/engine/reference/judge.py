@@ -6,6 +6,8 @@ The page leaves some points open. There the reading was chosen that keeps the pa
 
  1. The gap before a call is counted from the last begin or end of a call that ran, also while another call is open.
     It moves the idle clock if it has the length of the call's own ``interval``. A refused call moves nothing.
+    Thought moves the clock of polls, and of calls whose last result was pending. Whether a wait is made on purpose is
+    asked of the pauses without thought.
  2. ``stood`` is counted from the end of the first run of the row of *same*; different, progress and *alike* end it.
  3. ``vain`` grows at the end of a run that is *same*, if the call was refused since its last run, or if time alone let
     it through. *Alike* leaves it as it is.
@@ -159,7 +161,9 @@ class Run:
     at: float
     written: int
     gap: float = 0.0
+    thinking: float = 0.0
     idle: float = 0.0
+    wall: float = 0.0
     refused_before: int = 0
     pace: float = 0.0
     haste: float = 1.0
@@ -238,6 +242,7 @@ class NaiveTurn:
     runs: list[Run] = field(default_factory=list)
     refusals: list[Refusal] = field(default_factory=list)
     nudges: list[tuple[tuple[Any, ...], int]] = field(default_factory=list)
+    thoughts: list[tuple[float, float]] = field(default_factory=list)
     events: int = 0
     concluded_at: int = 0
     wait: int = 0
@@ -261,7 +266,7 @@ class NaiveTurn:
             elif 0 < self.conclude_after <= before + counts and self.concluded_at <= self._last_news():
                 action, self.concluded_at = "conclude", self.events
             self.wait = self._wait(run) if verdict.timed else 0
-            lifted_at = run.at + self.wait if self.wait else 0.0
+            lifted_at = self._time_of(run) + self.wait if self.wait else 0.0
             self.refusals.append(Refusal(run, verdict.mode, self.events, verdict.insistable, lifted_at))
         if not verdict or not self.enforce:
             self._heed(run)
@@ -285,6 +290,11 @@ class NaiveTurn:
                 self.nudges.append((gate, next(due for due in self._doubled(first) if due > count)))
                 return mode, "nudge", count
         return None
+
+    def thought(self, seconds: float) -> None:
+        """Note that the model thought for these seconds until now."""
+        now = self.clock()
+        self.thoughts.append((now, min(max(0.0, seconds), now - self._active_at(now) - self._thinking(now))))
 
     @staticmethod
     def _doubled(first: int) -> Iterator[int]:
@@ -340,26 +350,46 @@ class NaiveTurn:
 
     def _time(self, run: Run) -> None:
         """Note the times of a call that begins: the idle clock, and if it ran before, its pace and its haste."""
-        before = self.runs[-1].idle if self.runs else 0.0
-        times = [time for r in self.runs for time in (r.at, r.ended_at if r.ended else r.at)]
-        run.gap = max(0.0, run.at - max(times)) if times else 0.0
-        run.idle = before + (run.gap if run.gap >= self._interval(run) else 0.0)
+        before = self.runs[-1] if self.runs else run
+        run.gap = max(0.0, run.at - self._active_at(run.at))
+        run.thinking = self._thinking(run.at)
+        own = run.gap - run.thinking
+        run.wall = before.wall + (run.gap if run.gap >= self._interval(run) else 0.0)
+        run.idle = before.idle + (own if own >= self._interval(run) else 0.0)
         last = self._last(run)
         if last is None:
             return
         run.refused_before = len([r for r in self.refusals if r.run.key == run.key and r.at_event > last.started])
         run.pace = self._pace(run)
-        idle = run.idle - last.idle
+        own = run.idle - last.idle
+        idle = run.wall - last.wall if self._goes_on(run) else own
         told = [r.lifted_at for r in self.refusals if r.run.key == run.key and r.at_event > last.started]
-        run.waited = run.pace > 0 and (idle >= run.pace or any(0 < time <= run.at for time in told))
-        run.haste = self._haste(run, last, idle) if run.waited else 1.0
+        run.waited = run.pace > 0 and (idle >= run.pace or any(0 < time <= self._time_of(run) for time in told))
+        run.haste = self._haste(run, last, idle, own) if run.waited else 1.0
+
+    def _active_at(self, now: float) -> float:
+        """The time at which a call last began or ended; now, if none has."""
+        return max((time for r in self.runs for time in (r.at, r.ended_at if r.ended else r.at)), default=now)
+
+    def _thinking(self, now: float) -> float:
+        """The seconds of thought since a call last began or ended."""
+        return sum(seconds for at, seconds in self.thoughts if at - seconds >= self._active_at(now))
+
+    def _goes_on(self, run: Run) -> bool:
+        """Return True if the call's result changes while the model thinks: it polls, or its last result was pending."""
+        last = self._last(run)
+        return run.kind in ("poll", "wait") or (last is not None and last.pending)
+
+    def _time_of(self, run: Run) -> float:
+        """The time of a call; without all thought, unless its result changes meanwhile."""
+        return run.at if self._goes_on(run) else run.at - sum(seconds for _, seconds in self.thoughts)
 
     def _interval(self, run: Run) -> float:
         interval = getattr(run.contract, "interval", None)
         return APART if interval is None else float(interval)
 
     def _pace(self, run: Run) -> float:
-        stood = run.idle - self._first_equal(run).idle
+        stood = run.wall - self._first_equal(run).wall
         return max(self._interval(run) * 2 ** self._vain(run), stood * SHARE)
 
     @settled
@@ -382,10 +412,11 @@ class NaiveTurn:
             count += earlier.sameness == SAME and (earlier.refused_before > 0 or earlier.beyond)
         return count
 
-    def _haste(self, run: Run, last: Run, idle: float) -> float:
-        mean = idle / (1 + len([r for r in self.runs if r.started > last.started]))
-        pauses = [r.gap for r in self._ended() if self._untried_news(r) and r.gap > 0.1][-15:]
-        if len(pauses) >= 3 and mean >= 2 * statistics.median(pauses):
+    def _haste(self, run: Run, last: Run, idle: float, own: float) -> float:
+        calls = 1 + len([r for r in self.runs if r.started > last.started])
+        mean = idle / calls
+        pauses = [r.gap - r.thinking for r in self._ended() if self._untried_news(r) and r.gap > 0.1][-15:]
+        if len(pauses) >= 3 and own and own / calls >= 2 * statistics.median(pauses):
             return 0.0
         return 2 / (SLOW - 1) * min(1.0, 3 * self._interval(run) / mean if mean else 1.0) ** 2
 
@@ -397,9 +428,12 @@ class NaiveTurn:
         last = self._last(run)
         if last is None or not run.pace or self._impatient(run):
             return 0
-        needed = max(self._interval(run), run.pace - (self.runs[-1].idle - last.idle)) - run.gap
+        goes_on, before = self._goes_on(run), self.runs[-1]
+        idle = before.wall - last.wall if goes_on else before.idle - last.idle
+        gap = run.gap if goes_on else run.gap - run.thinking
+        needed = max(self._interval(run), run.pace - idle) - gap
         told = [r.lifted_at for r in self.refusals if r.run.key == run.key and r.at_event > last.started]
-        return max(1, math.ceil(min([needed, *(time - run.at for time in told if time)])))
+        return max(1, math.ceil(min([needed, *(time - self._time_of(run) for time in told if time)])))
 
     # -- refusals that are heeded --------------------------------------------------------------------------------------
 
@@ -732,7 +766,7 @@ class NaiveTurn:
         patience, last = getattr(run.contract, "patience", None), self._last(run)
         if not patience or last is None or last.sameness != SAME:
             return False
-        return run.idle - self._first_equal(run).idle > patience
+        return run.wall - self._first_equal(run).wall > patience
 
     def _untried(self, run: Run) -> Iterable[Verdict]:
         """Refusals of a call that was never run; it can be insisted on."""
