@@ -253,8 +253,8 @@ class Record:
     resumed: bool = False
     """True if it was started before an interrupt, and is counted already."""
     sameness: Sameness | None = None
-    since: tuple[int, int, int, int]
-    """News, changes, writes and waits of other calls since the last run of this call; of the turn if it never ran."""
+    since: tuple[int, int, int]
+    """News, changes and waits of other calls since the last run of this call; of the turn if it never ran."""
     stats: Any = None
     """The ``CallStats`` of this call; None until it has run."""
     tick: int

@@ -129,8 +129,8 @@ class Cell:
         # The state that the store had
         self._known = b""
         """The newest packed state that the store has had, lost there or not; empty before the first contact."""
-        self._known_moves = (0, 0)
-        """The number of changes, and of writes, that this state has counted."""
+        self._known_changes = 0
+        """The number of changes that this state has counted."""
         self._seen = b""
         """The version that the cell had at the last reply."""
         self._server = b""
@@ -490,7 +490,7 @@ class Cell:
             self._watching = asyncio.ensure_future(self._watch(turn))
 
     def _know(self, data: bytes, state: State) -> None:
-        self._known, self._known_moves = data, (state.history.changes, state.history.writes)
+        self._known, self._known_changes = data, state.history.changes
 
     def _note_written(self, late: tuple[UnwrittenEvent, ...], events: Sequence[Any] = ()) -> None:
         """Note that the store has these events, and keep the late ones no longer."""
@@ -544,7 +544,7 @@ class Cell:
                 return None
         elif not self._adopts and state.turn:
             self._has_begun = True
-        if self._late and self._known_moves != (state.history.changes, state.history.writes):
+        if self._late and self._known_changes != state.history.changes:
             self._owes_gap = True  # a late event is folded after a change that may have come later than it
         state.history.keep_values_of(turn.current.history)
         self._know(data, state)

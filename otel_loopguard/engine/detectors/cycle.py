@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from otel_loopguard.engine.detectors import laps
-from otel_loopguard.engine.detectors.generic_repeat import BLOCK_IF_TRANSIENT
 from otel_loopguard.engine.detectors.row import About, Detector, at_a_repeat
 from otel_loopguard.engine.rule import Rule
 from otel_loopguard.engine.settings import COUNT, Setting
@@ -29,9 +28,8 @@ def after(history: History, record: Record, rule: Rule) -> Trip | None:
 
 ROW = Detector(
     "cycle",
-    rule=Rule(nudge=2, block=3, block_if_transient=5, max_period=8),
+    rule=Rule(nudge=2, block=3, max_period=8),
     settings={
-        "block_if_transient": BLOCK_IF_TRANSIENT,
         "max_period": Setting(
             "a whole number from 2 to 32",
             lambda value: value if COUNT.parse(value) in range(2, 33) else None,

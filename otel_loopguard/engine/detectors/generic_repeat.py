@@ -15,7 +15,6 @@ from otel_loopguard.engine.vocabulary import Action, Record, Sameness, Trip
 if TYPE_CHECKING:
     from otel_loopguard.engine.history.history import History
 
-BLOCK_IF_TRANSIENT = Setting.count("The run, or the lap, that is refused after a transient error.")
 _SAME = Sameness.SAME
 _STEADY = frozenset({_SAME, Sameness.ALIKE})
 _BRIEF_SUCCESS = BRIEF | SUCCESS
@@ -73,10 +72,8 @@ ROW = Detector(
         nudge_after_changes=6,
     ),
     settings={
-        "block_after_reads": Setting.count(
-            "The run that is refused if news from reading, or a write without news, came in between."
-        ),
-        "block_if_transient": BLOCK_IF_TRANSIENT,
+        "block_after_reads": Setting.count("The run that is refused if news from reading came in between."),
+        "block_if_transient": Setting.count("The run that is refused after a transient error."),
         "block_if_acted": Setting.count(
             "The run of a write that is refused if it succeeds with the same result each time."
         ),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from otel_loopguard.engine.detectors.trips import nudge_limit, refusal, trip, unchanged
-from otel_loopguard.engine.history.call_stats import ACKNOWLEDGED, ACTED, PENDING, TRANSIENT
+from otel_loopguard.engine.history.call_stats import ACKNOWLEDGED, ACTED, PENDING
 from otel_loopguard.engine.vocabulary import Action, Record, Trip
 
 if TYPE_CHECKING:
@@ -92,4 +92,4 @@ def _limit(history: History, record: Record, period: int, rule: Rule) -> int:
     if not _differ(results) and all(each & (ACTED | ACKNOWLEDGED) for each in flags):
         acts = repeat.block_if_acknowledged if any_flag & ACKNOWLEDGED else repeat.block_if_acted
         return max(block, acts or 0)
-    return max(block, rule.block_if_transient or 0) if any_flag & TRANSIENT else block
+    return block

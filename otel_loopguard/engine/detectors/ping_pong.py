@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from otel_loopguard.engine.detectors import laps
-from otel_loopguard.engine.detectors.generic_repeat import BLOCK_IF_TRANSIENT
 from otel_loopguard.engine.detectors.row import About, Detector, at_a_repeat
 from otel_loopguard.engine.rule import Rule
 
@@ -32,8 +31,7 @@ def after(history: History, record: Record, rule: Rule) -> Trip | None:
 
 ROW = Detector(
     "ping_pong",
-    rule=Rule(nudge=2, block=3, block_if_transient=5),
-    settings={"block_if_transient": BLOCK_IF_TRANSIENT},
+    rule=Rule(nudge=2, block=3),
     before=before,
     after=after,
     untried=False,
@@ -52,7 +50,7 @@ ROW = Detector(
             "two calls go round with the same results",
             "2nd lap",
             "3rd lap; 20th if a result waits, 9th or 4th if all are one acknowledgement, 9th if it is one call whose "
-            "results go round, 5th after a transient error",
+            "results go round",
         ),
         cause="two tools contradict each other, or two agents hand over to each other",
     ),

@@ -1,6 +1,6 @@
 """Statistics of one call: one tool with one set of arguments, in one turn.
 
-Most calls run once. Such a call is a packed line of 49 bytes and becomes an object only when it is made again: that
+Most calls run once. Such a call is a packed line of 45 bytes and becomes an object only when it is made again: that
 keeps a live turn small and a first call cheap.
 """
 
@@ -11,7 +11,7 @@ from typing import Any
 
 from otel_loopguard.engine.values.compare import DetailedFingerprints
 
-_LINE = Struct("<QddIIIIIIB")
+_LINE = Struct("<QddIIIIIB")
 LINE_LENGTH = _LINE.size
 BITS_32 = 0xFFFFFFFF
 
@@ -31,26 +31,26 @@ ACKNOWLEDGED = 32
 
 pack_line = _LINE.pack
 """Pack the statistics of a call that has run once: result, idle, wall, index and end within 32 bits, news, changes,
-writes, waits, flags. The fields are those of ``CallStats``."""
+waits, flags. The fields are those of ``CallStats``."""
 
 
 class CallStats:
     """Statistics of a call that is made again.
 
-    ``news``, ``changes``, ``writes`` and ``waits`` are the turn's counters at the start of the last run, plus this
+    ``news``, ``changes`` and ``waits`` are the turn's counters at the start of the last run, plus this
     call's own part in them since then: the difference to the counters now is the work of other calls in between.
     """
 
     __slots__ = (
         "alike", "changes", "details", "equal", "evidence", "first_index", "flags", "idle", "last_end", "last_index",
         "lifted_at", "moves", "news", "refused", "result", "same_since", "steady", "successes", "vain", "waits",
-        "wall", "writes",
+        "wall",
     )  # fmt: skip
 
     def __init__(self, line: bytes) -> None:
         (
             self.result, self.idle, self.wall, self.first_index, self.last_end,
-            self.news, self.changes, self.writes, self.waits, self.flags,
+            self.news, self.changes, self.waits, self.flags,
         ) = _LINE.unpack(line)  # fmt: skip
         self.last_index = self.first_index
         # ``result`` stays while results are the *same*. ``idle`` and ``wall`` are the turn's clocks at the end of the
@@ -76,11 +76,10 @@ class CallStats:
         """Runs with another result than the one before, when no other call was made in between."""
         self.details: DetailedFingerprints | None = None
 
-    def add(self, *, news: bool, changed: bool, wrote: int, waited: bool) -> None:
+    def add(self, *, news: bool, changed: bool, waited: bool) -> None:
         """Add the call's own part in the turn's counters, so that it is not taken for work of other calls."""
         self.news += news
         self.changes += changed
-        self.writes += wrote
         self.waits += waited
 
     def reset_evidence(self, wall: float) -> None:

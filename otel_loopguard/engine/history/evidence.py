@@ -56,12 +56,12 @@ class Limit(NamedTuple):
     """The weight of one more equal result: 1 / (block - 1), or 0 if the repeat is not refused."""
 
 
-def limit_of(history: History, record: Record, stats: CallStats, flags: int, since: tuple[int, int, int, int]) -> Limit:
+def limit_of(history: History, record: Record, stats: CallStats, flags: int, since: tuple[int, int, int]) -> Limit:
     """Return the limit of a call that has run before. The largest limit that applies holds.
 
-    ``flags``: those of its last run. ``since``: news, changes, writes and waits of other calls since then.
+    ``flags``: those of its last run. ``since``: news, changes and waits of other calls since then.
     """
-    news, changes, writes, waits = since
+    news, changes, waits = since
     rules, kind = record.resolved.tool.rules, record.kind
     rule = rules[_REPEAT]
     forgets = changes > 0 or (news > 0 and flags & ACKNOWLEDGED > 0)
@@ -74,7 +74,7 @@ def limit_of(history: History, record: Record, stats: CallStats, flags: int, sin
     else:
         block = first_limit(rule)
         if block:
-            if news or writes:
+            if news:
                 block = max(block, rule.block_after_reads or 0)
             if flags & TRANSIENT and (rule.block_if_transient or 0) > block:
                 block, reason = rule.block_if_transient or 0, Reason.TRANSIENT

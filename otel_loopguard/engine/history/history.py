@@ -1,7 +1,7 @@
 """The state of one turn: all that its detectors look at, bounded in every part, and writable to bytes.
 
-Four counters carry the idea of the package: ``news`` (results not seen before), ``changes`` (news that may have changed
-the world, or proves that it changed), ``writes`` and ``waits``. The evidence of a call depends on how far they moved
+Three counters carry the idea of the package: ``news`` (results not seen before), ``changes`` (news that may have
+changed the world, or proves that it changed) and ``waits``. The evidence of a call depends on how far they moved
 since its last run, without the call's own part in them.
 """
 
@@ -56,7 +56,7 @@ class History:
         "losses", "most_calls", "news", "no_news_in_row", "no_news_in_turn", "open_registry", "open_trips", "pairs",
         "pauses", "reached", "refusals", "refused_message", "repeated", "results", "run_once", "shapes",
         "started_by_tool", "streak", "thinking", "thought", "tick", "tools", "unknown_answered", "unknown_calls",
-        "waits", "wall", "window", "writes",
+        "waits", "wall", "window",
     )  # fmt: skip
 
     def __init__(  # noqa: PLR0915 - a statement for each field
@@ -72,8 +72,6 @@ class History:
         """Outcomes that their calls did not have before."""
         self.changes: int = 0
         """News that may have changed the world, or prove that it changed."""
-        self.writes = 0
-        """Starts and ends of tools that may write: 2 for each run."""
         self.waits = 0
         """Ended runs of tools that wait."""
         self.idle = 0.0
@@ -236,12 +234,9 @@ class History:
             stats = self.tools[tool] = ToolStats()
         return stats
 
-    def since(self, stats: CallStats) -> tuple[int, int, int, int]:
-        """Return the news, changes, writes and waits of other calls since the last run of this call."""
-        return (
-            self.news - stats.news, self.changes - stats.changes,
-            self.writes - stats.writes, self.waits - stats.waits,
-        )  # fmt: skip
+    def since(self, stats: CallStats) -> tuple[int, int, int]:
+        """Return the news, changes and waits of other calls since the last run of this call."""
+        return self.news - stats.news, self.changes - stats.changes, self.waits - stats.waits
 
     def changed_since(self, stats: CallStats) -> bool:
         """Return True if anything may have changed since the last run of this call, apart from its own part."""
@@ -363,7 +358,7 @@ class History:
 
 
 _COUNTERS = (
-    "tick", "calls", "judged", "news", "changes", "writes", "waits", "idle", "wall", "thought", "thinking", "pauses",
+    "tick", "calls", "judged", "news", "changes", "waits", "idle", "wall", "thought", "thinking", "pauses",
     "last_pending", "last_started", "no_news_in_row", "no_news_in_turn", "errors_in_row", "unknown_calls", "refusals",
     "refused_message", "conclude_at", "concluded_at", "last_key", "streak", "open_registry",
 )  # fmt: skip

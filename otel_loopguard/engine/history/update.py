@@ -80,7 +80,7 @@ def open_record(
         stats = None
     record.stats = stats
     if stats is None:
-        record.since = (history.news, history.changes, history.writes, history.waits)
+        record.since = (history.news, history.changes, history.waits)
     elif history.losses is not None and key in history.losses and not tool.contract.once:
         record.lost, record.stats, record.since = history.losses.count(key), None, history.since(stats)
     else:
@@ -101,10 +101,6 @@ def start(history: History, record: Record) -> None:
     history.last_started = record.key
     if record.at is not None:
         history.be_active(record.at)
-    if record.kind.writes:  # from now on it may write
-        history.writes += 1
-        if record.stats is not None:
-            record.stats.writes += 1
     if record.resumed:
         return
     history.calls += 1
@@ -203,7 +199,6 @@ def end(
     stats = record.stats or history.find(record.key)
     if stats is not None and history.losses is not None and record.lost:
         record.stats = stats
-        stats.writes += record.kind.writes  # its start was counted as that of another call
         history.losses.read_again(record.key, history.news)
     if stats is None:
         _end_first(history, record, facts, flags)
@@ -245,28 +240,27 @@ def _flags(record: Record, facts: OutcomeFacts) -> int:
 def _end_first(history: History, record: Record, facts: OutcomeFacts, flags: int) -> None:
     record.sameness = _FIRST
     record.news = news = _is_news(history, record, facts, unseen=True)
-    wrote, waited = record.kind.writes, record.kind is _WAIT
-    changed = news and wrote and not record.error
-    before_news, before_changes, before_writes, before_waits = record.since
-    _count(history, record, changed=changed, wrote=wrote, waited=waited)
+    waited = record.kind is _WAIT
+    changed = news and record.kind.writes and not record.error
+    before_news, before_changes, before_waits = record.since
+    _count(history, record, changed=changed, waited=waited)
     if news and record.gap > SHORTEST_PAUSE:
         history.add_pause(record.gap - record.thinking)
     history.keep_once(record.key, pack_line(
         facts.digest, history.idle, history.wall, record.index & BITS_32, history.tick & BITS_32,
-        before_news + news, before_changes + changed, before_writes + 2 * wrote, before_waits + waited, flags,
+        before_news + news, before_changes + changed, before_waits + waited, flags,
     ))  # fmt: skip
 
 
 def _end_concurrent(history: History, record: Record, stats: CallStats, facts: OutcomeFacts) -> None:
     """End a call that was started before the last equal call ended: it is no evidence."""
-    first = record.stats is None
     record.stats, record.concurrent = stats, True
     record.sameness = _SAME if stats.result == facts.digest else _DIFFERENT
     unseen = _is_unseen(history, record.key, facts.digest, stats.result)
     record.news = _is_news(history, record, facts, unseen=unseen)
-    wrote, waited = record.kind.writes, record.kind is _WAIT
-    _count(history, record, changed=record.news, wrote=wrote, waited=waited)
-    stats.add(news=record.news, changed=record.news, wrote=wrote * (1 + first), waited=waited)
+    waited = record.kind is _WAIT
+    _count(history, record, changed=record.news, waited=waited)
+    stats.add(news=record.news, changed=record.news, waited=waited)
     stats.successes += not record.error
     if record.sameness is _DIFFERENT:  # either result may be the current state
         stats.reset_evidence(history.wall)
@@ -287,22 +281,21 @@ def _end_repeat(  # noqa: PLR0917 - the parts of one step; it is called once a c
     if masked is not None:  # a result that comes back under a new id is no news either
         unseen = _is_unseen(history, record.key, masked ^ _MASKED_SALT, 0) and unseen
     record.news = _is_news(history, record, facts, unseen=unseen)
-    wrote, waited = record.kind.writes, record.kind is _WAIT
+    waited = record.kind is _WAIT
     proof = record.sameness is not _SAME  # another result of the same call proves a change
-    changed = record.news and (proof or (not record.error and wrote))
+    changed = record.news and (proof or (not record.error and record.kind.writes))
     if record.limit is None:  # the model had lost the last result
         stats.reset_evidence(history.wall)
     else:
         weigh(history, record, stats, flags)
     if record.sameness is not _SAME:
         stats.result = facts.digest
-    news, changes, writes, waits = record.since
+    news, changes, waits = record.since
     stats.news += news
     stats.changes += changes
-    stats.writes += writes
     stats.waits += waits
-    stats.add(news=record.news, changed=changed, wrote=wrote, waited=waited)
-    _count(history, record, changed=changed, wrote=wrote, waited=waited)
+    stats.add(news=record.news, changed=changed, waited=waited)
+    _count(history, record, changed=changed, waited=waited)
     stats.last_end, stats.last_index, stats.flags = history.tick, record.index, flags
     stats.idle, stats.wall = history.idle, history.wall
     stats.refused = stats.lifted_at = 0
@@ -362,11 +355,10 @@ def pair(key: int, result: int) -> int:
     return (key * 31 + result) & _64_BITS
 
 
-def _count(history: History, record: Record, *, changed: bool, wrote: bool, waited: bool) -> None:
+def _count(history: History, record: Record, *, changed: bool, waited: bool) -> None:
     """Move the turn's counters at the end of a call."""
     history.tick += 1
     history.changes += changed
-    history.writes += wrote
     history.waits += waited
     if record.news:
         history.news += 1

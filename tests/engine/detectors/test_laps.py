@@ -18,7 +18,7 @@ ACT = {"tool": "update_record", "result": "ok"}
         pytest.param([{}, {}], 3, id="two answers"),
         pytest.param([JOB, {}], 20, id="one waits"),
         pytest.param([JOB, JOB, JOB], 20, id="three jobs wait"),
-        pytest.param([DOWN, {}], 5, id="one failed for now"),
+        pytest.param([DOWN, {}], 3, id="one failed for now"),
         pytest.param([UNKNOWN, UNKNOWN], 9, id="one acknowledgement of unknown effects"),
         pytest.param([ACT, ACT], 4, id="one acknowledgement of acts"),
     ],

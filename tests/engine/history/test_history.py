@@ -189,6 +189,6 @@ def test_calls_are_found_as_in_a_dictionary_of_all_that_ran(made):
         assert (None if stats is None else stats.result) == ran.get(key)
         if stats is None:
             ran[key] = len(ran)
-            history.keep_once(key, pack_line(ran[key], 0.0, 0.0, 0, 0, 0, 0, 0, 0, 0))
+            history.keep_once(key, pack_line(ran[key], 0.0, 0.0, 0, 0, 0, 0, 0, 0))
     written = orjson.loads(history.to_bytes())
     assert sorted(written["run_once"][0] + [key for key, _ in written["repeated"]]) == sorted(ran)

@@ -92,7 +92,7 @@ APART, SHARE, SLOW = 10.0, 0.03, 8
 BLOCK, READING, TRANSIENT, ACTING, MOVING, POLLING = 3, 5, 6, 4, 9, 20
 FAR = 20
 NEVER = math.inf
-LAPS, LAPS_TRANSIENT, LAPS_ROUND = 3, 5, 9
+LAPS, LAPS_ROUND = 3, 9
 PERIODS = range(2, 9)
 UNTRIED, MOST_UNTRIED = 10, 20
 EPSILON = 1e-9
@@ -668,8 +668,7 @@ class NaiveTurn:
             return NEVER
         if self._since_news(run, last) and self._news_between(run):
             return NEVER
-        wrote = any(r.kind in MAY_WRITE for r in self._began_or_ended(run))
-        return max([BLOCK, READING if wrote or self._news_between(run) else 0, *self._rows(run, last)])
+        return max([BLOCK, READING if self._news_between(run) else 0, *self._rows(run, last)])
 
     def _weight(self, run: Run) -> float:
         """The evidence that one *same* adds."""
@@ -847,8 +846,6 @@ class NaiveTurn:
 
     def _lap_limit(self, lap: list[Run]) -> int:
         limits = [LAPS]
-        if any(r.transient for r in lap):
-            limits.append(LAPS_TRANSIENT)
         known = [self._acknowledged(r, r) for r in lap]
         if len({r.text for r in lap}) == 1 and all(a or self._acts(r) for a, r in zip(known, lap, strict=True)):
             limits.append(MOVING if any(known) else ACTING)
