@@ -184,7 +184,8 @@ def _run_program(recording: Recording) -> None:
             call("fetch", {"text": "a long and steady description " * 5})
         for _ in range(2):
             call("wait", "the job is still running")
-            call("look", "503 service unavailable", path="c")
+            call("look", "503 service unavailable, retry after 5 s", path="c")
+            call("look", "status: finished", path="d")
         for path in "abc":
             call("open", "Error: the disk is full", path=path)
         call("a tool that is not registered", "")

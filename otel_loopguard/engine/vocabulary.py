@@ -240,6 +240,8 @@ class Record:
     """How often the model has lost a result of this call, if it has lost the last one; else 0."""
     news: bool = False
     """True if the outcome is one that this call did not have before."""
+    over: bool = False
+    """True if the result says that nothing is left to wait for."""
     pending: bool = False
     """True if the result says that work is not done yet."""
     registered: bool | None = None
@@ -248,6 +250,8 @@ class Record:
     """The ``ResolvedCall``: tool, arguments and kind, of a dispatcher those of the tool behind it."""
     equal_in_row: int = 0
     """The number of untried calls of the tool, in a row, with this error or this answer; 0 if it does not count."""
+    retry_after: float = 0.0
+    """The seconds after which the outcome asks to be tried again; 0 if it does not say."""
     result: int | None = None
     """The keyed fingerprint of the result or the error; None until the call has ended."""
     resumed: bool = False
@@ -269,6 +273,8 @@ class Record:
     """The turns of the conversation in a row, before this one, that brought no news; None if they are not counted."""
     waited: bool = False
     """True if enough time has passed since the last run, so that the call is not refused for its repetition."""
+    waits: bool = False
+    """True if its run was a wait of at least 3 seconds."""
     written: int | None = None
     """The turn's tick when the model wrote the call, if known."""
 

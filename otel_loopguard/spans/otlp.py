@@ -186,16 +186,19 @@ class RecordedCall(NamedTuple):
             return outcome_facts(self.foreign.outcome, arguments, fingerprinter, words)
         attributes = self.span.view.attributes
         error = attributes.get(semconv.ERROR_HASH)
+        transient = attributes.get(semconv.ERROR_TRANSIENT, attributes.get(semconv.RESULT_TRANSIENT)) is True
         digest = _fingerprint(error or attributes.get(semconv.RESULT_HASH) or self.span.span)
         return OutcomeFacts(
             digest=digest,
             data=b"",
             is_error=error is not None,
             shape=0,
-            transient=attributes.get(semconv.ERROR_TRANSIENT, attributes.get(semconv.RESULT_TRANSIENT)) is True,
+            transient=transient,
             pending=attributes.get(semconv.RESULT_PENDING) is True,
             empty=False,
             brief=attributes.get(semconv.RESULT_BRIEF) is True,
+            over=attributes.get(semconv.RESULT_OVER) is True or (error is not None and not transient),
+            retry_after=_seconds(attributes.get(semconv.RETRY_AFTER)),
             found=Findings(
                 sameness=_SAMENESS.get(attributes.get(semconv.RESULT_SAMENESS, ""), Sameness.DIFFERENT),
                 news=attributes.get(semconv.NO_NEWS) is not True,
@@ -284,6 +287,10 @@ def _time(nanoseconds: Any) -> int:
     if not 0 <= found < _END_OF_TIME:
         raise ValueError("a time must have 64 bits")
     return found
+
+
+def _seconds(value: Any) -> float:
+    return float(value) if type(value) in (int, float) else 0.0
 
 
 def _number(value: Any) -> int | None:

@@ -380,6 +380,10 @@ def _add_findings(attributes: dict[str, Any], record: Record, result: int) -> No
         attributes[semconv.RESULT_TRANSIENT] = True
     if record.pending:
         attributes[semconv.RESULT_PENDING] = True
+    if record.over and not record.error:
+        attributes[semconv.RESULT_OVER] = True
+    if record.retry_after:
+        attributes[semconv.RETRY_AFTER] = record.retry_after
     if record.brief and not record.error:
         attributes[semconv.RESULT_BRIEF] = True
     if not record.news:

@@ -66,22 +66,26 @@ def answers() -> st.SearchStrategy[Outcome]:
         st.integers(0, 9).map(lambda n: Outcome(error=f"port in use by pid {n}")),
         st.integers(0, 99).map(lambda n: Outcome({"id": f"a{n:06d}f", "text": "same"})),
         st.integers(0, 99).map(lambda n: Outcome({"id": f"a{n:06d}f"})),
+        st.sampled_from(["state: completed", "1 of 3 replicas ready", "läuft", "状态: 处理中", "deadlock"]).map(
+            Outcome
+        ),
+        st.sampled_from(["try again in 30 s", "rate limit, retry after 2m"]).map(lambda text: Outcome(error=text)),
         st.sampled_from(['{"a": "x", "b": "y"}', '{"b": "y", "a": "x"}', '{"status": "pending"}']).map(Outcome),
     )
 
 
-def calls(tools: tuple[str, ...], arguments: int = 2) -> st.SearchStrategy[ToolCall]:
-    """Draw calls of these tools with few different arguments."""
-    return st.builds(
-        lambda tool, n: ToolCall(tool, {"text": f"about thing {'abc'[n]}"}),
-        st.sampled_from(tools),
-        st.integers(0, arguments - 1),
-    )
+def calls(tools: tuple[str, ...], arguments: int = 2, *, wait: bool = False) -> st.SearchStrategy[ToolCall]:
+    """Draw calls of these tools with few different arguments; with ``wait``, seconds are among them."""
+    seconds = [{"seconds": 30}, {"ms": 30_000}, {"time": "2 s"}, {"command": "sleep 30"}] if wait else []
+    given = [*({"text": f"about thing {'abc'[n]}"} for n in range(arguments)), *seconds]
+    return st.builds(ToolCall, st.sampled_from(tools), st.sampled_from(given))
 
 
-def steps(tools: tuple[str, ...], *, at_most: int = 40, batch: int = 1, of: int = 2) -> st.SearchStrategy[list]:
+def steps(
+    tools: tuple[str, ...], *, at_most: int = 40, batch: int = 1, of: int = 2, wait: bool = False
+) -> st.SearchStrategy[list]:
     """Draw batches of calls with their outcomes, the seconds before each batch, and those that its calls run."""
-    one = st.tuples(calls(tools, of), answers())
+    one = st.tuples(calls(tools, of, wait=wait), answers())
     together = st.lists(one, min_size=1, max_size=batch).map(distinct)
 
     def at_pace(pauses: tuple[float, ...]) -> st.SearchStrategy[list]:
@@ -185,6 +189,14 @@ def test_one_call_of_a_slow_model_is_judged_as_in_the_reference(batches):
     """One or two calls of a tool, before which the model thinks now and then, are refused and nudged alike in both."""
     expected, found = both(batches, (1.0, 0.0, 0.5))
     assert found == expected
+
+
+@QUICK
+@given(steps(("thing", "shell", "waiter", "reader", "poller"), wait=True))
+def test_waits_are_found_as_in_the_reference(batches):
+    """Tools that run as long as their arguments say, or shorter, are waits for both."""
+    expected, found = both(batches)
+    assert refusals(found) == refusals(expected)
 
 
 @QUICK

@@ -27,6 +27,8 @@ ACTED = 16
 """A write that succeeded, and moves no cursor."""
 ACKNOWLEDGED = 32
 """A short result of a success that proves little: the tool moves a cursor, or its kind is unknown."""
+OVER = 64
+"""The result says that nothing is left to wait for."""
 
 
 pack_line = _LINE.pack
@@ -43,8 +45,8 @@ class CallStats:
 
     __slots__ = (
         "alike", "changes", "details", "equal", "evidence", "first_index", "flags", "idle", "last_end", "last_index",
-        "lifted_at", "moves", "news", "refused", "result", "same_since", "steady", "successes", "vain", "waits",
-        "wall",
+        "lifted_at", "moves", "news", "refused", "result", "retry_after", "same_since", "steady", "successes", "vain",
+        "waits", "wall",
     )  # fmt: skip
 
     def __init__(self, line: bytes) -> None:
@@ -68,6 +70,8 @@ class CallStats:
         """Refusals since the last run."""
         self.lifted_at: float = 0
         """The second (see ``clock.time_of``) from which the call runs again after a refusal; 0 if there is none."""
+        self.retry_after: float = 0
+        """The seconds after which the last result asked to be tried again; 0 if it did not say."""
         self.vain = 0
         """Runs that brought the same again, after a refusal or beyond a limit. Each doubles the time to wait."""
         self.evidence: float = 0

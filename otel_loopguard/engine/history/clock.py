@@ -25,13 +25,20 @@ _FEWEST_PAUSES = 3
 _MOST_DOUBLINGS = 20
 _SLOW = 3
 """A pause of up to so many times ``min_interval`` is taken for a slow model."""
+_ENOUGH = 0.9
+"""The share of the time to wait that a result names after which its call has waited."""
 _POLL = "poll_no_progress"
 
 
 def compare_times(history: History, record: Record, stats: CallStats) -> None:
     """Set ``waited`` and ``haste`` of a record, if its call ran before and has waited since."""
+    if record.at is None:
+        return
+    if stats.retry_after and max(record.gap, record.wall - stats.wall) >= _ENOUGH * stats.retry_after:
+        record.waited, record.haste = True, 0.0  # as long as the last result asked for
+        return
     idle = _idle_since(record, stats)
-    if record.at is None or not (idle or stats.lifted_at):
+    if not (idle or stats.lifted_at):
         return
     lifted = 0 < stats.lifted_at <= time_of(history, record, stats)
     if lifted or idle >= _pace(record, stats):

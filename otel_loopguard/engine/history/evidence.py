@@ -10,8 +10,8 @@ from __future__ import annotations
 import enum
 from typing import TYPE_CHECKING, NamedTuple
 
-from otel_loopguard.engine.history.call_stats import ACKNOWLEDGED, ACTED, PENDING, TRANSIENT
-from otel_loopguard.engine.vocabulary import Record, Sameness
+from otel_loopguard.engine.history.call_stats import ACKNOWLEDGED, ACTED, OVER, PENDING, TRANSIENT
+from otel_loopguard.engine.vocabulary import Kind, Record, Sameness
 
 if TYPE_CHECKING:
     from otel_loopguard.engine.history.call_stats import CallStats
@@ -67,7 +67,8 @@ def limit_of(history: History, record: Record, stats: CallStats, flags: int, sin
     forgets = changes > 0 or (news > 0 and flags & ACKNOWLEDGED > 0)
     mode, reason = _REPEAT, Reason.REPEAT
     awaits = flags & ACKNOWLEDGED and history.last_pending > stats.last_end  # an unknown tool may wait
-    if kind.is_patient or flags & PENDING or waits or awaits:
+    is_patient = kind.is_patient and not (kind is Kind.POLL and flags & OVER)
+    if is_patient or flags & PENDING or waits or awaits:
         block, reason = rules[_POLL].block or 0, Reason.PATIENT
         if kind.polls or not kind.is_patient:  # not a tool that ends the agent's part
             mode = _POLL

@@ -31,7 +31,7 @@ class ToolStats:
 
     __slots__ = (
         "answer", "answers", "begins", "brief", "changes", "ended", "ends", "errors", "outline", "queries", "result",
-        "results", "shape", "skip", "skipped", "successes",
+        "results", "shape", "skip", "skipped", "successes", "waits",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -52,6 +52,8 @@ class ToolStats:
         The first number doubles each time that a fingerprint was made in vain."""
         self.brief = False
         """The last answer was short."""
+        self.waits = False
+        """A call of this tool ran as long as a number of its arguments said: its calls are waits."""
         self.ended: Sequence[int] = ()
         """The ticks at which the last calls of the current row ended, at most 64, without the row's first call."""
         self.results: dict[int, None] = EMPTY
@@ -140,6 +142,7 @@ class ToolStats:
         return [
             self.shape, self.errors, self.changes, self.successes, self.result, self.answer, self.answers, self.brief,
             list(self.ended), list(self.results), self.begins, self.ends, self.outline, self.skip, self.skipped,
+            self.waits,
         ]  # fmt: skip
 
     @classmethod
@@ -149,6 +152,7 @@ class ToolStats:
         (
             stats.shape, stats.errors, stats.changes, stats.successes, stats.result, stats.answer, stats.answers,
             stats.brief, stats.ended, results, stats.begins, stats.ends, stats.outline, stats.skip, stats.skipped,
+            stats.waits,
         ) = values  # fmt: skip
         stats.results = dict.fromkeys(results) or EMPTY
         return stats

@@ -10,6 +10,7 @@ from otel_loopguard.engine.history.call_stats import (
     ACTED,
     BITS_32,
     BRIEF,
+    OVER,
     PENDING,
     SUCCESS,
     TRANSIENT,
@@ -19,6 +20,7 @@ from otel_loopguard.engine.history.clock import compare_times, time_of
 from otel_loopguard.engine.history.evidence import limit_of, strength, weigh
 from otel_loopguard.engine.history.history import MOST_REMEMBERED, SHORTEST_PAUSE, History
 from otel_loopguard.engine.history.losses import Losses
+from otel_loopguard.engine.history.waits import is_wait
 from otel_loopguard.engine.values.compare import compare, detailed_fingerprints
 from otel_loopguard.engine.vocabulary import Action, Kind, Record, Sameness
 
@@ -61,6 +63,8 @@ def open_record(
     record = Record()
     record.resolved = resolved
     tool, _, record.kind = resolved
+    if record.kind is _UNKNOWN and (rows := history.tools.get(tool.digest)) is not None and rows.waits:
+        record.kind = _WAIT
     record.tool = tool.name
     record.registered = registered
     record.arguments = arguments
@@ -192,7 +196,8 @@ def end(
     """Count the outcome of a call that was started. ``now``: seconds of the guard's clock; None if not recorded."""
     record.result = digest = facts.digest
     record.error, record.transient, record.pending = facts.is_error, facts.transient, facts.pending
-    record.brief = facts.brief
+    record.brief, record.over, record.retry_after = facts.brief, facts.over, facts.retry_after
+    _find_wait(history, record, now)
     flags = _flags(record, facts)
     if now is not None:
         history.be_active(now)
@@ -218,6 +223,15 @@ def end(
     _count_for_tool(history, record, facts, fingerprinter)
 
 
+def _find_wait(history: History, record: Record, now: float | None) -> None:
+    """Set ``record.waits``. Remember a tool of unknown kind whose run was a wait."""
+    record.waits = is_wait(record, now)
+    if record.waits and record.kind is not _WAIT:
+        if record.kind is _UNKNOWN:
+            history.tool_stats(record.resolved.tool.digest).waits = True
+        record.kind = _WAIT
+
+
 def _flags(record: Record, facts: OutcomeFacts) -> int:
     """Return the flags of a run; see ``call_stats``."""
     flags = 0 if facts.is_error else SUCCESS
@@ -225,6 +239,8 @@ def _flags(record: Record, facts: OutcomeFacts) -> int:
         flags += PENDING
     if facts.transient:
         flags += TRANSIENT
+    if facts.over:
+        flags += OVER
     if facts.brief:
         flags += BRIEF
     if not flags & SUCCESS:
@@ -240,7 +256,7 @@ def _flags(record: Record, facts: OutcomeFacts) -> int:
 def _end_first(history: History, record: Record, facts: OutcomeFacts, flags: int) -> None:
     record.sameness = _FIRST
     record.news = news = _is_news(history, record, facts, unseen=True)
-    waited = record.kind is _WAIT
+    waited = record.waits
     changed = news and record.kind.writes and not record.error
     before_news, before_changes, before_waits = record.since
     _count(history, record, changed=changed, waited=waited)
@@ -258,7 +274,7 @@ def _end_concurrent(history: History, record: Record, stats: CallStats, facts: O
     record.sameness = _SAME if stats.result == facts.digest else _DIFFERENT
     unseen = _is_unseen(history, record.key, facts.digest, stats.result)
     record.news = _is_news(history, record, facts, unseen=unseen)
-    waited = record.kind is _WAIT
+    waited = record.waits
     _count(history, record, changed=record.news, waited=waited)
     stats.add(news=record.news, changed=record.news, waited=waited)
     stats.successes += not record.error
@@ -281,7 +297,7 @@ def _end_repeat(  # noqa: PLR0917 - the parts of one step; it is called once a c
     if masked is not None:  # a result that comes back under a new id is no news either
         unseen = _is_unseen(history, record.key, masked ^ _MASKED_SALT, 0) and unseen
     record.news = _is_news(history, record, facts, unseen=unseen)
-    waited = record.kind is _WAIT
+    waited = record.waits
     proof = record.sameness is not _SAME  # another result of the same call proves a change
     changed = record.news and (proof or (not record.error and record.kind.writes))
     if record.limit is None:  # the model had lost the last result
@@ -298,7 +314,7 @@ def _end_repeat(  # noqa: PLR0917 - the parts of one step; it is called once a c
     _count(history, record, changed=changed, waited=waited)
     stats.last_end, stats.last_index, stats.flags = history.tick, record.index, flags
     stats.idle, stats.wall = history.idle, history.wall
-    stats.refused = stats.lifted_at = 0
+    stats.refused, stats.lifted_at, stats.retry_after = 0, 0, facts.retry_after
     stats.successes += not record.error
 
 

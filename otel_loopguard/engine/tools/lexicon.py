@@ -43,7 +43,7 @@ class Lexicon:
             self._verbs.update((word, Kind(name)) for word in more.get(name, ()))
         self._verbs.update((word, Kind.WRITE) for name in ("cursor", "take") for word in more.get(name, ()))
         self._phrases = [(f" {phrase} ", Kind(name)) for name, some in lists["phrases"].items() for phrase in some]
-        self.pending = PendingWords((*lists["pending"], *more.get("pending", ())))
+        self.pending = PendingWords((*lists["pending"], *more.get("pending", ())), lists["ended"])
         silent = lists["silent"]
         self._silent_ids, self._looks_up_ids = _spellings(silent["ids"]), frozenset(silent["looks_up_ids"])
         self._silent_reasons, self._silent_descriptions = (

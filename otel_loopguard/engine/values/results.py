@@ -60,10 +60,25 @@ _TIMED_OUT = re.compile(
     re.IGNORECASE,
 )
 """A time-out in a result, where "timeout: 20" may be a setting."""
-_IS_UNREACHED = re.compile(r"connection (?:was |has been )?(?:refused|reset)|\beconn(?:refused|reset)\b", re.IGNORECASE)
-_IS_BUSY = re.compile(
-    r"\boverloaded|\brate[ -]?limit|\btoo many requests|\bservice (?:is )?(?:temporarily )?unavailable", re.IGNORECASE
+_IS_UNREACHED = re.compile(
+    r"connection (?:was |has been )?(?:refused|reset)|\beconn(?:refused|reset)\b"
+    r"|\b(?:failed|could(?: not|n't)|cannot|unable) (?:to )?connect\b",
+    re.IGNORECASE,
 )
+_IS_BUSY = re.compile(
+    r"\boverloaded|\brate[ -]?limit|\btoo many requests|\bservice (?:is )?(?:temporarily )?unavailable"
+    r"|\bcould not serialize|\bserialization failure|\bdeadlock|\block(?:ed| wait timeout)\b|\btemporar(?:y|ily)\b"
+    r"|\btry again (?:later|in)\b|\bretry[ -]after\b",
+    re.IGNORECASE,
+)
+_BUSY_WORDS = (
+    "limit", "overloaded", "unavailable", "too many", "serializ", "deadlock", "lock", "tempor", "try again", "retry",
+)  # fmt: skip
+"""Each of the phrases above has one of them."""
+_RETRY_AFTER = re.compile(
+    r"(?:retry|try again)[ _-]?(?:after|in)[\"']?[\s:=]{0,3}[\"']?(\d{1,5}(?:\.\d{1,3})?) ?(m(?!s)|h)?"
+)
+_SECONDS_OF = {None: 1, "m": 60, "h": 3_600}
 _ONLY_STATUS = re.compile(r"\W*(?:429|5\d\d)\W*")
 _STATUS_NUMBER = re.compile(r"429|5\d\d")
 _STATUS_CONTEXT = 40
@@ -100,6 +115,10 @@ class OutcomeFacts(NamedTuple):
     empty: bool
     brief: bool
     """True if it has up to 80 bytes, as an acknowledgement has."""
+    over: bool = False
+    """True if a short result, or an error, says that nothing is left to wait for."""
+    retry_after: float = 0.0
+    """The seconds after which a short result, or an error, asks to be tried again; 0 if it does not say."""
     found: Findings | None = None
     """The findings of the guard that compared the outcome, if it was compared before and the bytes are gone."""
 
@@ -124,30 +143,39 @@ def outcome_facts(
     if outcome.is_error or (outcome.is_error is None and is_error_text(text)):
         return _error_facts(_mcp_error_text(data), arguments, fingerprinter)
     digest = outcome.digest if outcome.digest is not None else fingerprinter.of(data)
-    pending = transient = False
+    pending = transient = over = False
+    after = 0.0
     length = len(data)
     if pending_words is not None and len(text) <= _LONGEST_REPORT:
         lower = text.lower()
-        pending, transient = pending_words.are_in(lower), is_transient(text, lower, timeout=_TIMED_OUT)
+        transient = is_transient(text, lower, timeout=_TIMED_OUT)
+        # A refused connection that is no error of the tool is that of a server which the tool was asked about.
+        pending = pending_words.are_in(lower) or (transient and _is_unreached(text, lower))
+        over = not (pending or transient) and pending_words.say_that_it_is_over(lower)
+        after = retry_after(lower)
     empty = length <= _LONGEST_EMPTY and data in _EMPTY
     # Nearly every call's; see ``nothing_seen``.
     return tuple.__new__(
-        OutcomeFacts, (digest, data, False, 0, transient, pending, empty, length <= LONGEST_BRIEF, None)
+        OutcomeFacts, (digest, data, False, 0, transient, pending, empty, length <= LONGEST_BRIEF, over, after, None)
     )
 
 
 def _error_facts(text: str, arguments: Any, fingerprinter: Fingerprinter) -> OutcomeFacts:
     data = result_bytes(text)
     head = text[:_LONGEST_SEARCHED]
+    lower = head.lower()
+    transient = is_transient(head, lower) or _ONLY_STATUS.fullmatch(head) is not None
     return OutcomeFacts(
         digest=fingerprinter.of(data) ^ ERROR_SALT,
         data=data,
         is_error=True,
         shape=fingerprinter.error_shape(text, arguments),
-        transient=is_transient(head, head.lower()) or _ONLY_STATUS.fullmatch(head) is not None,
+        transient=transient,
         pending=False,
         empty=False,
         brief=len(data) <= LONGEST_BRIEF,
+        over=not transient,
+        retry_after=retry_after(lower),
     )
 
 
@@ -189,12 +217,19 @@ def is_transient(text: str, lower: str, *, timeout: re.Pattern[str] = _IS_TIMEOU
     return (
         (("5" in text or ("9" in text and "429" in text)) and _has_transient_status(text))
         or ("time" in lower and "out" in lower and timeout.search(text) is not None)
-        or (("refused" in lower or "reset" in lower) and _IS_UNREACHED.search(text) is not None)
-        or (
-            ("limit" in lower or "overloaded" in lower or "unavailable" in lower or "too many" in lower)
-            and _IS_BUSY.search(text) is not None
-        )
+        or _is_unreached(text, lower)
+        or (any(word in lower for word in _BUSY_WORDS) and _IS_BUSY.search(text) is not None)
     )
+
+
+def _is_unreached(text: str, lower: str) -> bool:
+    return ("refused" in lower or "reset" in lower or "connect" in lower) and _IS_UNREACHED.search(text) is not None
+
+
+def retry_after(lower: str) -> float:
+    """Return the seconds after which a text in lower case asks to be tried again; 0 if it does not say."""
+    found = _RETRY_AFTER.search(lower) if "retry" in lower or "try again" in lower else None
+    return 0.0 if found is None else float(found[1]) * _SECONDS_OF[found[2]]
 
 
 def _has_transient_status(text: str) -> bool:

@@ -41,6 +41,13 @@ def test_progress_is_news():
     assert driven.quiet
 
 
+@pytest.mark.parametrize("result", ["status: failed", "Zustand: abgebrochen"])
+def test_a_poll_of_something_that_is_over_has_no_patience(result):
+    """It is refused at the third, as any look; by another mode."""
+    driven = polled(Driven(), 3, result=result)
+    assert driven.refused("generic_repeat") == [3]
+
+
 def test_who_waits_between_the_checks_may_go_on_longer():
     """A look each minute is refused much later than hasty ones."""
     driven = polled(Driven(MODE), 30, pause=60.0)

@@ -86,6 +86,14 @@ def test_a_refusal_is_lifted_by_waiting_and_not_by_thinking():
     assert not thought.turn.begin(READ).runs
 
 
+@pytest.mark.parametrize(("pause", "refused"), [(27.0, False), (20.0, True)])
+def test_who_waits_as_long_as_a_result_asks_is_not_refused(pause, refused):
+    """Nine tenths of the seconds are enough, also while the model thinks."""
+    agent = Agent()
+    found = agent.refused_at(READ, "429 Too Many Requests, retry after 30 s", thought=pause, at_most=40)
+    assert (found is not None) == refused
+
+
 def test_thought_is_in_the_bytes_of_a_turn():
     """A turn that was stored while the model thought goes on as one that was not."""
     agent, other = Agent(), Agent()

@@ -178,6 +178,9 @@ class Run:
     shape: str = ""
     transient: bool = False
     pending: bool = False
+    over: bool = False
+    again_after: float = 0.0
+    waits: bool = False
     overlapped: bool = False
     sameness: str = FIRST
     comes_back: bool = False
@@ -310,6 +313,8 @@ class NaiveTurn:
         tool, arguments = kinds.routed(call.tool, arguments)
         contract = self._contract(tool)
         kind = self._kind(call, tool, contract, arguments)
+        if kind == "unknown" and any(r.tool == tool and r.kind == "wait" for r in self._ended()):
+            kind = "wait"
         told = arguments if contract.kind else plain.telling(arguments, kind)
         key = (tool, plain.arguments_text(told, loose=kind != "write"))
         cursor = kind == "write" and kinds.moves_a_cursor(tool, arguments)
@@ -359,6 +364,7 @@ class NaiveTurn:
         last = self._last(run)
         if last is None:
             return
+        asked = 0.9 * last.again_after if self._same_call(run)[1:] else 0.0
         run.refused_before = len([r for r in self.refusals if r.run.key == run.key and r.at_event > last.started])
         run.pace = self._pace(run)
         own = run.idle - last.idle
@@ -366,6 +372,8 @@ class NaiveTurn:
         told = [r.lifted_at for r in self.refusals if r.run.key == run.key and r.at_event > last.started]
         run.waited = run.pace > 0 and (idle >= run.pace or any(0 < time <= self._time_of(run) for time in told))
         run.haste = self._haste(run, last, idle, own) if run.waited else 1.0
+        if asked and max(run.gap, run.wall - last.wall) >= asked:
+            run.waited, run.haste = True, 0.0
 
     def _active_at(self, now: float) -> float:
         """The time at which a call last began or ended; now, if none has."""
@@ -378,7 +386,7 @@ class NaiveTurn:
     def _goes_on(self, run: Run) -> bool:
         """Return True if the call's result changes while the model thinks: it polls, or its last result was pending."""
         last = self._last(run)
-        return run.kind in ("poll", "wait") or (last is not None and last.pending)
+        return run.kind in ("poll", "wait") or (last is not None and last.pending and bool(self._same_call(last)))
 
     def _time_of(self, run: Run) -> float:
         """The time of a call; without all thought, unless its result changes meanwhile."""
@@ -518,6 +526,17 @@ class NaiveTurn:
         else:
             run.pending = plain.says_pending(run.text)
         run.transient = plain.says_transient(run.text, failed=run.failed)
+        run.over = plain.says_over(run.text, failed=run.failed)
+        run.again_after = plain.again_after(run.text, failed=run.failed)
+        self._find_wait(run)
+
+    def _find_wait(self, run: Run) -> None:
+        """Note if the run was a wait: of a tool that waits, or by the number of its arguments that it ran for."""
+        ran, named = run.ended_at - run.at, plain.seconds_named(run.arguments)
+        if run.kind == "wait":
+            run.waits = (ran if ran >= 1 else named or NEVER) >= 3
+        elif run.kind in ("unknown", "shell") and ran >= 3 and abs(ran - named) <= named / 10:
+            run.kind, run.waits = "wait", True
 
     def _result_failed(self, outcome: Outcome) -> bool:
         if outcome.is_error is not None:
@@ -622,13 +641,17 @@ class NaiveTurn:
     def _patient(self, run: Run) -> bool:
         """Return True if the last row of the table of limits holds."""
         last = self._last(run)
-        if run.kind in kinds.PATIENT:
+        if run.kind in kinds.PATIENT and not (run.kind == "poll" and last is not None and self._over(run, last)):
             return True
         if last is None or run.kind == "step":
             return False
-        waits = any(r.kind == "wait" for r in self._began_or_ended(run))
+        waits = any(r.waits for r in self._ended_between(run))
         seen = any(r.pending for r in self._ended_between(run))
         return last.pending or waits or (seen and self._acknowledged(run, last))
+
+    def _over(self, run: Run, last: Run) -> bool:
+        """Return True if the last result says that nothing is left to wait for. The first one is not searched."""
+        return last.over and (last.failed or bool(self._same_call(last)) or (run.known and run.sameness == SAME))
 
     def _acknowledged(self, run: Run, last: Run) -> bool:
         """Return True if the last result acknowledges a move of which little can be seen."""

@@ -221,13 +221,37 @@ TRANSIENT = re.compile(
     r"\b(?:http(?:/[\d.]+)?|status|code|error|response)(?:[ _-]?code)?[\s:=\"'(\[]{1,4}(?:429|5\d\d)\b"
     r"|too many requests|\b(?:429|5\d\d):? (?:internal )?server error|service unavailable|bad gateway"
     r"|gateway time-?out|time[d -]{0,2}out|timeouterror"
-    r"|connection (?:was |has been )?(?:refused|reset)|connection(?:refused|reset)|econnre(?:fused|set)|overloaded",
+    r"|connection (?:was |has been )?(?:refused|reset)|connection(?:refused|reset)|econnre(?:fused|set)|overloaded"
+    r"|rate[ -]?limit"
+    r"|could not serialize|serialization failure|\bdeadlock|\block(?:ed| wait timeout)\b|\btemporar(?:y|ily)\b"
+    r"|\btry again (?:later|in)\b|\bretry[ -]after\b|\b(?:failed to|could not|couldn't|cannot|unable to) connect\b",
     re.IGNORECASE,
 )
 ONLY_TRANSIENT = re.compile(r"\s*(?:429|5\d\d)\s*")
-_PENDING_WORDS = "|".join(re.escape(phrase).replace(r"\ ", "[ _-]") for phrase in WORDS["pending"])
+UNREACHED = re.compile(
+    r"connection (?:was |has been )?(?:refused|reset)|\beconnre(?:fused|set)\b"
+    r"|\b(?:failed to|could not|couldn't|cannot|unable to) connect\b",
+    re.IGNORECASE,
+)
+
+
+def _any_of(phrases: list[str]) -> str:
+    """A pattern for phrases; those in scripts without blanks are found inside of words."""
+    return "|".join(
+        re.escape(phrase) if phrase[0] > "\u2e80" else rf"\b(?:{re.escape(phrase)})\b".replace(r"\ ", "[ _-]")
+        for phrase in phrases
+    )
+
+
+PART_OF = re.compile(
+    r"(?<![\d.])([0-9]+) ?(?:of|out of|/) ?([0-9]+) (?:\w+ )*?(?:available|ready|running|updated|completed?|done)\b"
+)
+OVER = re.compile(rf"(?:{_any_of(WORDS['ended'])})(?![\"']?\s*[:=])", re.IGNORECASE)
+AGAIN_AFTER = re.compile(
+    r"(?:retry|try again)[ _-]?(?:after|in)[\"']?[\s:=]{0,3}[\"']?([0-9.]+) ?(m(?!s)|h)?", re.IGNORECASE
+)
 PENDING = re.compile(
-    rf"\b(?:{_PENDING_WORDS})\b|(?<![\d.])\d{{1,2}}(?:\.\d+)? ?%"
+    rf"{_any_of(WORDS['pending'])}|(?<![\d.])\d{{1,2}}(?:\.\d+)? ?%"
     r"|\b(?:ready|done|completed?|finished)[\"']?\s?[:=]\s?[\"']?(?:false|no)\b",
     re.IGNORECASE,
 )
@@ -247,7 +271,33 @@ EXIT_CODE = re.compile(
 
 def says_pending(text: str) -> bool:
     """Return True if a short result means that something is still going on."""
-    return len(text) <= SHORT and bool(PENDING.search(text))
+    if len(text) > SHORT:
+        return False
+    part = PART_OF.search(text.lower())
+    return bool(PENDING.search(text) or UNREACHED.search(text) or (part and int(part[1]) < int(part[2])))
+
+
+def says_over(text: str, *, failed: bool) -> bool:
+    """Return True if a result says that nothing is left to wait for."""
+    if says_transient(text, failed=failed):
+        return False
+    return failed or (len(text) <= SHORT and not says_pending(text) and bool(OVER.search(text)))
+
+
+def again_after(text: str, *, failed: bool) -> float:
+    """The seconds after which a short result, or an error, asks to be tried again."""
+    found = AGAIN_AFTER.search(text) if failed or len(text) <= SHORT else None
+    return float(found[1]) * {None: 1, "m": 60, "h": 3600}[found[2]] if found else 0.0
+
+
+def seconds_named(arguments: Any) -> float:
+    """The first number of seconds in the arguments of a wait."""
+    values = arguments.values() if isinstance(arguments, dict) else [arguments]
+    for value in values:
+        found = re.search(r"(?:^|\bsleep )\s*([0-9.]+)", str(value)) if isinstance(value, (str, int, float)) else None
+        if found and not isinstance(value, bool) and float(found[1]) > 0:
+            return float(found[1]) / (1000 if float(found[1]) >= 1000 else 1)
+    return 0.0
 
 
 def says_transient(text: str, *, failed: bool) -> bool:

@@ -96,13 +96,27 @@ def test_the_quick_look_agrees_with_the_patterns(pieces, glue):
     text = glue.join(pieces)
     for said in (text, text.upper()):
         lower = said.lower()
-        patterns = (PENDING._phrases, pending._SHARE, pending._DENIED)
+        patterns = (PENDING._pending._phrases, pending._SHARE, pending._PART, pending._DENIED)
         assert PENDING.are_in(lower) == any(pattern.search(lower) for pattern in patterns)
         assert results.is_transient(said, lower) == (TRANSIENT.search(said) is not None)
 
 
 @pytest.mark.parametrize(
-    "text", ["rate limit exceeded", "HTTP 503", "connection refused", "Request timed out", "503", "429.\n"]
+    "text",
+    [
+        "rate limit exceeded",
+        "HTTP 503",
+        "connection refused",
+        "Request timed out",
+        "503",
+        "429.\n",
+        "curl: (7) Failed to connect to localhost port 3000",
+        "deadlock detected",
+        "database is locked",
+        "could not serialize access due to concurrent update",
+        "Retry after 30 s",
+        "temporarily out of order",
+    ],
 )
 def test_faults_that_pass(text):
     """Faults that pass by themselves are transient."""
@@ -118,27 +132,23 @@ def test_faults_that_stay(text):
 
 
 @pytest.mark.parametrize(
-    "text",
-    ["pending", "state: In-Progress", "7%", "not_yet_ready", '{"ready": false}', "done=no", '{"completed": "no"}'],
-)
-def test_short_results_may_report_that_they_are_not_done(text):
-    """A word of the list, a share below 100 %, or a denied "done" is pending; in a long result it is content."""
+    ("text", "seconds"),
+    [
+        ("Too Many Requests, retry after 60s", 60), ("Retry-After: 2", 2), ('{"retry_after": 1.5}', 1.5),
+        ("try again in 3 minutes", 180), ("Try again in 250 ms", 250), ("try again later", 0), ("retry 3 of 5", 0),
+    ],
+)  # fmt: skip
+def test_an_error_and_a_short_result_may_name_the_seconds_to_wait(text, seconds):
+    """A long result is content."""
+    assert facts(error=text).retry_after == facts(text).retry_after == seconds
+    assert facts(f"{text} {'and more ' * 40}").retry_after == 0
+
+
+def test_a_result_that_tells_of_a_refused_connection_waits_for_a_server():
+    """An error of the tool itself is only a fault that passes."""
+    text = "curl: (7) Failed to connect to localhost port 3000: Connection refused"
     assert facts(text).pending
-    assert not facts(text + " and more" * 40).pending
-
-
-@pytest.mark.parametrize("text", ["done: nothing left", "ready", "done: true", "100 %", "depending", "no, it is done"])
-def test_other_results_do_not(text):
-    """Neither a part of a word nor a "done" without a denial is pending."""
-    assert not facts(text).pending
-
-
-def test_a_policy_adds_words_of_its_own_language():
-    """Words that a policy adds are found next to those of the list."""
-    words = Contracts(Policy(words={"pending": ("läuft noch",)})).pending
-    assert facts("Der Auftrag LÄUFT NOCH.", words=words).pending
-    assert facts("queued", words=words).pending
-    assert not facts("Der Auftrag läuft noch.").pending
+    assert not facts(error=text).pending
 
 
 def test_a_short_result_may_report_a_fault_that_passes():

@@ -1,0 +1,58 @@
+"""Find out if a run was a wait, and how long it was.
+
+A wait tool waits as long as its argument says, or as long as it ran. A tool of unknown kind, or a command, that runs as
+long as a number of its arguments says is a wait, too, whatever its name is.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from otel_loopguard.engine.vocabulary import Kind
+
+if TYPE_CHECKING:
+    from otel_loopguard.engine.vocabulary import Record
+
+SHORTEST_WAIT = 3.0
+"""Seconds. A shorter wait is a pause like any other."""
+_MEASURABLE = 1.0
+"""Seconds. A wait tool that ran for less may have been replaced in a test."""
+_TOLERANCE = 0.1
+_MILLISECONDS = 1_000
+"""A number from here on is one of milliseconds."""
+_SECONDS = re.compile(r"(?:^|\bsleep )\s*(\d{1,6}(?:\.\d{1,6})?)")
+_MOST_ARGUMENTS = 16
+_LONGEST = 1e9
+
+# Looking up a member of an enumeration takes as long as a function call on Python 3.11.
+_WAIT, _UNKNOWN, _SHELL = Kind.WAIT, Kind.UNKNOWN, Kind.SHELL
+
+
+def is_wait(record: Record, now: float | None) -> bool:
+    """Return True if a call that ends now was a wait of at least 3 seconds. ``now=None``: times are not recorded."""
+    ran = 0.0 if now is None or record.at is None else now - record.at
+    if record.kind is _WAIT:
+        seconds = ran if ran >= _MEASURABLE else seconds_named(record.resolved.arguments) or math.inf
+        return seconds >= SHORTEST_WAIT
+    if ran < SHORTEST_WAIT or not (record.kind is _UNKNOWN or record.kind is _SHELL):
+        return False
+    named = seconds_named(record.resolved.arguments)
+    return abs(ran - named) <= _TOLERANCE * named
+
+
+def seconds_named(arguments: Any) -> float:
+    """Return the seconds that the arguments of a wait name: the first number, also in a text; 0 if there is none."""
+    values = islice(arguments.values(), _MOST_ARGUMENTS) if type(arguments) is dict else (arguments,)
+    return next((seconds for value in values if (seconds := _seconds(value))), 0.0)
+
+
+def _seconds(value: Any) -> float:
+    if type(value) is str:
+        found = _SECONDS.search(value)
+        number = 0.0 if found is None else float(found[1])
+    else:
+        number = float(value) if type(value) in (int, float) and 0 < value < _LONGEST else 0.0
+    return number / 1_000 if number >= _MILLISECONDS else number

@@ -1,0 +1,55 @@
+"""Which runs are waits, and how long they are."""
+
+from __future__ import annotations
+
+import pytest
+
+from otel_loopguard import Outcome, ToolCall
+from otel_loopguard.engine.history.waits import seconds_named
+
+from .test_clock import LONG, READ, Agent
+
+
+@pytest.mark.parametrize(
+    ("arguments", "seconds"),
+    [
+        ({"seconds": 30}, 30), ({"timeout_ms": 5_000}, 5), ({"time": "2.5 s"}, 2.5), ({"command": "sleep 12; ls"}, 12),
+        ({"until": "noon", "poll": 4}, 4), ("30", 30), ({}, 0), ({"flag": True}, 0), ({"n": -4}, 0), (None, 0),
+        ({"n": float("inf")}, 0), ({"n": float("nan")}, 0),
+    ],
+)  # fmt: skip
+def test_the_first_number_of_the_arguments_names_the_seconds(arguments, seconds):
+    """From a thousand on they are milliseconds."""
+    assert seconds_named(arguments) == seconds
+
+
+def read_between_waits(tool, arguments, ran, *, at_most=12):
+    """Read and wait by turns. Return the read that is refused, None if none is."""
+    agent, wait = Agent(), ToolCall(tool, arguments)
+    for attempt in range(1, at_most + 1):
+        if not agent.turn.begin(READ).runs:
+            return attempt
+        agent.turn.end(READ, Outcome(LONG))
+        if agent.turn.begin(wait).runs:
+            agent.now += ran
+            agent.turn.end(wait, Outcome("done"))
+    return None
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "ran"),
+    [("sleep", {"seconds": 30}, 30.1), ("sleep", {"seconds": 30}, 0.0), ("t17", {"seconds": 30}, 30.1),
+     ("bash", {"command": "sleep 5"}, 5.1), ("wait", {}, 0.0)],
+)  # fmt: skip
+def test_a_wait_gives_patience_to_what_is_read_after_it(tool, arguments, ran):
+    """By its argument or its time; under any name, if it ran as long as its argument says."""
+    assert read_between_waits(tool, arguments, ran, at_most=12) is None
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "ran"),
+    [("sleep", {"seconds": 1}, 1.1), ("sleep", {"ms": 1_000}, 0.0), ("bash", {"command": "sleep 1"}, 1.1)],
+)
+def test_a_short_wait_is_none(tool, arguments, ran):
+    """``sleep 1`` makes nothing patient."""
+    assert read_between_waits(tool, arguments, ran, at_most=12) == 4
