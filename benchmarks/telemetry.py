@@ -186,6 +186,7 @@ def _run_program(recording: Recording) -> None:
             call("wait", "the job is still running")
             call("look", "503 service unavailable, retry after 5 s", path="c")
             call("look", "status: finished", path="d")
+            call("look", "no results", path="e")
         for path in "abc":
             call("open", "Error: the disk is full", path=path)
         call("a tool that is not registered", "")

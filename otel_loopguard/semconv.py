@@ -122,6 +122,11 @@ RESULT_OVER: Final = "loopguard.result_over"
 """The result of a repeated call says that nothing is left to wait for."""
 RETRY_AFTER: Final = "loopguard.retry_after"
 """The seconds after which the result, or the error, asks to be tried again."""
+RESULT_EMPTY: Final = "loopguard.result_empty"
+"""The result says nothing, or says that nothing was found.
+
+Holds: ``void`` or ``nothing``.
+"""
 NO_NEWS: Final = "loopguard.no_news"
 """The call brought no outcome that it had not brought before."""
 EQUAL_IN_ROW: Final = "loopguard.tool.equal_in_row"
@@ -191,7 +196,8 @@ LIMIT: Final = "loopguard.limit"
 LIMIT_REASON: Final = "loopguard.limit_reason"
 """The reason for the limit, if a rule of repeats gives it.
 
-Holds: ``repeat`` (no other applies), ``transient``, ``acted``, ``acknowledged``, ``moves`` or ``patient``.
+Holds: ``repeat`` (no other applies), ``transient``, ``acted``, ``acknowledged``, ``empty``, ``moves`` or
+``patient``.
 """
 PERIOD: Final = "loopguard.period"
 """The number of calls in a lap; 1 for a single call."""

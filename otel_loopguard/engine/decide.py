@@ -43,7 +43,11 @@ def before(
         best = _stronger(best, _capped(trip, tool.ceiling(trip.mode, policy), highest))
     if best is None:
         return None
-    if best.action >= Action.REUSE and min(tool.ceiling(best.mode, policy), highest) >= Action.BLOCK:
+    if (
+        best.action >= Action.REUSE
+        and not best.ends_no_run
+        and min(tool.ceiling(best.mode, policy), highest) >= Action.BLOCK
+    ):
         step = next_step(history, record, policy)
         return best if step <= max(best.action, Action.BLOCK) else best._replace(verdict=step, action=step)
     if best.action >= Action.REUSE:

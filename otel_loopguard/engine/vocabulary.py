@@ -152,6 +152,8 @@ class Outcome(NamedTuple):
     """The object that REUSE gives again in place of ``result``, for results with another part, such as an artifact."""
 
 
+EMPTY_ANSWERS = "empty"
+"""The reason of a trip for untried calls whose answers say that nothing was found: it is never why a run ends."""
 OVER_TURNS = "turns"
 """The reason of a trip for which the turns of a conversation are the loop."""
 USER_STOP = "user_stop"
@@ -182,6 +184,11 @@ class Trip(NamedTuple):
     """The seconds after which the refused call runs again; 0 if time does not lift the refusal."""
     alone: bool = False
     """True if no other call was started since the last run of this one."""
+
+    @property
+    def ends_no_run(self) -> bool:
+        """True if the refusal of this call does not count for the end of the run."""
+        return self.reason == EMPTY_ANSWERS
 
 
 class First(str, enum.Enum):
@@ -218,6 +225,8 @@ class Record:
     """True if a nested turn inside this call brought news."""
     concurrent: bool = False
     """True if it was started before the last equal call ended: it is no evidence."""
+    empty: int = 0
+    """How much the result says; see ``Emptiness``."""
     error: bool = False
     gap: float
     """The seconds before the call in which no call of the turn started or ended; 0 if times were not recorded."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from otel_loopguard import semconv
 from otel_loopguard.engine.events import Began
+from otel_loopguard.engine.values.emptiness import Emptiness
 from otel_loopguard.engine.values.results import Findings, OutcomeFacts, outcome_facts
 from otel_loopguard.engine.vocabulary import USER_STOP, Kind, Sameness, ToolCall
 from otel_loopguard.spans import dialects
@@ -36,6 +37,7 @@ _FAILED = (2, "STATUS_CODE_ERROR")
 _SERVER = (2, "SPAN_KIND_SERVER")
 _KINDS = frozenset(map(str, Kind))
 _SAMENESS = {str(one): one for one in Sameness}
+_EMPTINESS = {one.name.lower(): one for one in Emptiness}
 
 
 class ToolSpan(NamedTuple):
@@ -195,7 +197,7 @@ class RecordedCall(NamedTuple):
             shape=0,
             transient=transient,
             pending=attributes.get(semconv.RESULT_PENDING) is True,
-            empty=False,
+            empty=_EMPTINESS.get(attributes.get(semconv.RESULT_EMPTY, ""), Emptiness.CONTENT),
             brief=attributes.get(semconv.RESULT_BRIEF) is True,
             over=attributes.get(semconv.RESULT_OVER) is True or (error is not None and not transient),
             retry_after=_seconds(attributes.get(semconv.RETRY_AFTER)),

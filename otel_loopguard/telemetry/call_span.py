@@ -17,6 +17,7 @@ from opentelemetry.trace import INVALID_SPAN, Status, StatusCode
 
 from otel_loopguard import semconv
 from otel_loopguard.engine.quoting import is_plain_name
+from otel_loopguard.engine.values.emptiness import Emptiness
 from otel_loopguard.engine.vocabulary import Action, Decision, ToolCall, hash_text
 from otel_loopguard.interrupts import pass_interrupt
 from otel_loopguard.telemetry.loop_event import tripped_attributes
@@ -380,6 +381,8 @@ def _add_findings(attributes: dict[str, Any], record: Record, result: int) -> No
         attributes[semconv.RESULT_TRANSIENT] = True
     if record.pending:
         attributes[semconv.RESULT_PENDING] = True
+    if record.empty:
+        attributes[semconv.RESULT_EMPTY] = Emptiness(record.empty).name.lower()
     if record.over and not record.error:
         attributes[semconv.RESULT_OVER] = True
     if record.retry_after:

@@ -83,7 +83,7 @@ import otel_loopguard as loopguard
 logging.disable()
 with loopguard.turn():
     for number in range(25):
-        loopguard.call("search_orders", {"customer": f"ada{number}"}, lambda customer: f"no orders of {customer}")
+        loopguard.call("search_orders", {"customer": f"ada{number}"}, lambda customer: f"one order of {customer}")
 """
 
 

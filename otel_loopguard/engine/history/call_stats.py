@@ -27,6 +27,8 @@ ACTED = 16
 """A write that succeeded, and moves no cursor."""
 ACKNOWLEDGED = 32
 """A short result of a success that proves little: the tool moves a cursor, or its kind is unknown."""
+EMPTY = 128
+"""A look that found nothing: something may come."""
 OVER = 64
 """The result says that nothing is left to wait for."""
 

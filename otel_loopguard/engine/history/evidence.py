@@ -10,7 +10,7 @@ from __future__ import annotations
 import enum
 from typing import TYPE_CHECKING, NamedTuple
 
-from otel_loopguard.engine.history.call_stats import ACKNOWLEDGED, ACTED, OVER, PENDING, TRANSIENT
+from otel_loopguard.engine.history.call_stats import ACKNOWLEDGED, ACTED, EMPTY, OVER, PENDING, TRANSIENT
 from otel_loopguard.engine.vocabulary import Kind, Record, Sameness
 
 if TYPE_CHECKING:
@@ -36,6 +36,8 @@ class Reason(enum.IntEnum):
     """A short result of a tool that moves a cursor, or whose kind is unknown."""
     MOVES = 4
     """The result changed by itself before: twice, with no other call in between."""
+    EMPTY = 6
+    """A look found nothing."""
     PATIENT = 5
     """The call waits for something, or ends the agent's part."""
 
@@ -83,6 +85,8 @@ def limit_of(history: History, record: Record, stats: CallStats, flags: int, sin
                 block, reason = max(block, rule.block_if_acted or 0), Reason.ACTED
             elif flags & ACKNOWLEDGED:
                 block, reason = max(block, rule.block_if_acknowledged or 0), Reason.ACKNOWLEDGED
+            elif flags & EMPTY:
+                block, reason = max(block, rule.block_if_acknowledged or 0), Reason.EMPTY
             elif stats.moves > 1:
                 block, reason = max(block, rule.block_if_acknowledged or 0), Reason.MOVES
     never = forgets or 0 < (rule.fresh_after_news or 0) <= news

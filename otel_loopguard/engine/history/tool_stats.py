@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from otel_loopguard.engine.history.bounded import EMPTY, kept
 from otel_loopguard.engine.values.answers import answer_fingerprint, answer_outline
+from otel_loopguard.engine.values.emptiness import Emptiness
 from otel_loopguard.engine.values.queries import query_of
 from otel_loopguard.engine.vocabulary import Kind
 
@@ -23,15 +24,19 @@ _MOST_SKIPPED = 31
 _END = 8
 _30_BITS = 0x3FFFFFFF
 """The largest integer that takes 28 bytes and no more."""
-_WRITE, _THINK = Kind.WRITE, Kind.THINK
+_WRITE, _THINK, _READ, _POLL = Kind.WRITE, Kind.THINK, Kind.READ, Kind.POLL
+_CONTENT, _VOID = Emptiness.CONTENT, Emptiness.VOID
+_NOTHING = 1
+"""Stands for the fingerprint of every answer that says that nothing was found."""
 
 
 class ToolStats:
     """How often, in a row, one tool failed or answered in one way. Only calls count that had not run before."""
 
     __slots__ = (
-        "answer", "answers", "begins", "brief", "changes", "ended", "ends", "errors", "outline", "queries", "result",
-        "results", "shape", "skip", "skipped", "successes", "waits",
+        "answer", "answers", "begins", "brief", "changes", "empty", "ended", "ends", "errors", "outline", "queries",
+        "result", "results", "shape", "skip", "skipped", "successes", "waits",
+        "waived",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -52,6 +57,10 @@ class ToolStats:
         The first number doubles each time that a fingerprint was made in vain."""
         self.brief = False
         """The last answer was short."""
+        self.empty = False
+        """The answers of the row say that nothing was found."""
+        self.waived = 0
+        """How often the model insisted on a call that was refused because of this row of empty answers."""
         self.waits = False
         """A call of this tool ran as long as a number of its arguments said: its calls are waits."""
         self.ended: Sequence[int] = ()
@@ -84,10 +93,12 @@ class ToolStats:
         self.successes += 1
         kind, tool = record.kind, record.resolved.tool
         if kind is not _THINK and (kind is not _WRITE or tool.moves_cursor):
+            empty = facts.empty > (_CONTENT if kind is _READ or kind is _POLL else _VOID)
             if facts.found is not None:
+                self.empty = empty
                 self._continue_row(record, facts.found.row, tick)
             else:
-                self.add_answer(record, facts.data, tick, fingerprinter)
+                self.add_answer(record, facts.data, tick, fingerprinter, empty=empty)
         parameter = tool.contract.query
         if parameter is None:
             return
@@ -97,16 +108,22 @@ class ToolStats:
             self.queries = (*self.queries[-_MOST_QUERIES:], query) if seen_before else (query,)
             self.results = kept(self.results, facts.digest, _MOST_ANSWERS)
 
-    def add_answer(self, record: Record, data: bytes, tick: int, fingerprinter: Fingerprinter) -> None:
-        """Count an answer. It continues the row if it equals the last one, byte for byte or without ids."""
-        digest: int = record.result or 0
+    def add_answer(
+        self, record: Record, data: bytes, tick: int, fingerprinter: Fingerprinter, *, empty: bool = False
+    ) -> None:
+        """Count an answer. It continues the row if it equals the last one, byte for byte or without ids.
+
+        All answers that say that nothing was found are equal (``empty``), however they say it.
+        """
+        digest: int = _NOTHING if empty else record.result or 0
+        self.empty = empty
         if digest == self.result and self.answers:
             self._continue_row(record, self.answers + 1, tick)
             return
         begins, ends = (fingerprinter.of(part) & _30_BITS for part in (data[:_END], data[-_END:]))
         outline, answer, same = None, 0, False
         self.skipped += 1
-        if begins == self.begins or ends == self.ends:
+        if not empty and (begins == self.begins or ends == self.ends):
             arguments = record.resolved.arguments
             outline = answer_outline(data, arguments, fingerprinter)
             if outline == self.outline and self.skipped > self.skip:
@@ -122,7 +139,7 @@ class ToolStats:
         if answers > 1:
             self._end(tick)
         else:
-            self.ended = ()
+            self.ended, self.waived = (), 0
 
     def _end(self, tick: int) -> None:
         self.ended = (*self.ended[1 - _MOST_ENDED :], tick)
@@ -142,7 +159,7 @@ class ToolStats:
         return [
             self.shape, self.errors, self.changes, self.successes, self.result, self.answer, self.answers, self.brief,
             list(self.ended), list(self.results), self.begins, self.ends, self.outline, self.skip, self.skipped,
-            self.waits,
+            self.waits, self.empty, self.waived,
         ]  # fmt: skip
 
     @classmethod
@@ -152,7 +169,7 @@ class ToolStats:
         (
             stats.shape, stats.errors, stats.changes, stats.successes, stats.result, stats.answer, stats.answers,
             stats.brief, stats.ended, results, stats.begins, stats.ends, stats.outline, stats.skip, stats.skipped,
-            stats.waits,
+            stats.waits, stats.empty, stats.waived,
         ) = values  # fmt: skip
         stats.results = dict.fromkeys(results) or EMPTY
         return stats

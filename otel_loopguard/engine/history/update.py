@@ -10,6 +10,7 @@ from otel_loopguard.engine.history.call_stats import (
     ACTED,
     BITS_32,
     BRIEF,
+    EMPTY,
     OVER,
     PENDING,
     SUCCESS,
@@ -35,7 +36,9 @@ MOST_PAIRS = 4_096
 # Looking up a member of an enumeration takes as long as a function call on Python 3.11: in this room and in `kinds.py`
 # that is 1 % of a guarded call.
 _FIRST, _SAME, _ALIKE, _DIFFERENT = Sameness.FIRST, Sameness.SAME, Sameness.ALIKE, Sameness.DIFFERENT
-_THINK, _WRITE, _WAIT, _UNKNOWN = Kind.THINK, Kind.WRITE, Kind.WAIT, Kind.UNKNOWN
+_THINK, _WRITE, _WAIT, _UNKNOWN, _READ, _SHELL = (
+    Kind.THINK, Kind.WRITE, Kind.WAIT, Kind.UNKNOWN, Kind.READ, Kind.SHELL,
+)  # fmt: skip
 
 _64_BITS = 0xFFFFFFFFFFFFFFFF
 _MASKED_SALT = 0xC2B2AE3D27D4EB4F
@@ -144,7 +147,7 @@ def is_new_refusal(history: History, record: Record) -> bool:
 
 def count_refusal(history: History, record: Record, trip: Trip | None) -> None:
     """Count a refusal, of a call that is refused or of one that has run all the same. A model message counts once."""
-    if is_new_refusal(history, record):
+    if is_new_refusal(history, record) and not (trip is not None and trip.ends_no_run):
         history.refusals += 1
         history.refused_message = -1 if record.written is None else record.written
     if trip is None:
@@ -179,7 +182,12 @@ def let_run(history: History, record: Record, *, heeds: bool) -> None:
     """
     stats = record.stats
     if stats is None:
-        history.half_open.pop(record.resolved.tool.digest, None)
+        tool = record.resolved.tool.digest
+        if tool in history.half_open:
+            del history.half_open[tool]
+            rows = history.tools.get(tool)
+            if rows is not None and rows.empty:
+                rows.waived += 1
         heeded = record.key in history.insistable
     else:
         heeded = stats.refused == 1 and record.waited
@@ -197,6 +205,7 @@ def end(
     record.result = digest = facts.digest
     record.error, record.transient, record.pending = facts.is_error, facts.transient, facts.pending
     record.brief, record.over, record.retry_after = facts.brief, facts.over, facts.retry_after
+    record.empty = facts.empty
     _find_wait(history, record, now)
     flags = _flags(record, facts)
     if now is not None:
@@ -246,6 +255,8 @@ def _flags(record: Record, facts: OutcomeFacts) -> int:
     if not flags & SUCCESS:
         return flags
     kind, moves_cursor = record.kind, record.resolved.tool.moves_cursor
+    if facts.empty and (kind is _READ or kind is _SHELL):
+        flags += EMPTY
     if kind is _WRITE and not moves_cursor:
         flags += ACTED
     elif facts.brief and (kind is _UNKNOWN or moves_cursor):

@@ -25,6 +25,10 @@ _LONGEST_END = 32_768
 _MOST_ARGUMENTS = 64
 _LONGEST_NUMBER = 20
 _HEXADECIMAL = b"0123456789abcdefABCDEF"
+_PLACES = frozenset({
+    "page", "offset", "skip", "cursor", "start", "from", "page_number", "pageNumber", "startIndex", "start_index",
+})  # fmt: skip
+"""Arguments that say where a list is read from; many answers repeat them."""
 _SHORTEST = 3
 """Letters. A shorter argument is removed only where it is a whole word."""
 
@@ -61,6 +65,10 @@ def answer_fingerprint(
             words.append(re.escape(value))
         else:
             text = text.replace(value, "")
+    if type(arguments) is dict:
+        for name in _PLACES & arguments.keys():
+            if type(arguments[name]) is int:
+                text = re.sub(rf'"{name}" ?: ?{arguments[name]}(?![\d.])', "", text)
     if words:
         text = re.sub(rf"(?<!\w)(?:{'|'.join(words)})(?!\w)", "0", text)
     views = masked_views(text.encode("utf-8", "replace"), volatile_keys=volatile_keys, mask=True)

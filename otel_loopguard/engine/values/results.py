@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import orjson
 
 from otel_loopguard.engine.values.canonical import LARGEST_RESULT, ends_of, result_bytes
+from otel_loopguard.engine.values.emptiness import LONGEST_JSON, Emptiness, emptiness
 from otel_loopguard.engine.values.fingerprint import error_text
 from otel_loopguard.engine.values.normalise import utf8
 from otel_loopguard.interrupts import pass_interrupt
@@ -84,9 +85,8 @@ _STATUS_NUMBER = re.compile(r"429|5\d\d")
 _STATUS_CONTEXT = 40
 _MOST_NUMBERS = 64
 
-_EMPTY = (b"", b"[]", b"{}", b"null", b'""')
-_LONGEST_EMPTY = 4
 LONGEST_BRIEF = 80
+_CONTENT = Emptiness.CONTENT
 
 
 class Findings(NamedTuple):
@@ -112,7 +112,8 @@ class OutcomeFacts(NamedTuple):
     """True if another attempt may help: an error, or a short result that reports one, is a fault that may pass."""
     pending: bool
     """True if a short result says that work is not done yet."""
-    empty: bool
+    empty: Emptiness
+    """How much a result says; an error is content."""
     brief: bool
     """True if it has up to 80 bytes, as an acknowledgement has."""
     over: bool = False
@@ -153,7 +154,7 @@ def outcome_facts(
         pending = pending_words.are_in(lower) or (transient and _is_unreached(text, lower))
         over = not (pending or transient) and pending_words.say_that_it_is_over(lower)
         after = retry_after(lower)
-    empty = length <= _LONGEST_EMPTY and data in _EMPTY
+    empty = emptiness(text) if length <= LONGEST_JSON else _CONTENT
     # Nearly every call's; see ``nothing_seen``.
     return tuple.__new__(
         OutcomeFacts, (digest, data, False, 0, transient, pending, empty, length <= LONGEST_BRIEF, over, after, None)
@@ -169,10 +170,11 @@ def _error_facts(text: str, arguments: Any, fingerprinter: Fingerprinter) -> Out
         digest=fingerprinter.of(data) ^ ERROR_SALT,
         data=data,
         is_error=True,
-        shape=fingerprinter.error_shape(text, arguments),
+        # An empty object tells nothing of the fault: any two faults look alike in it.
+        shape=0 if text[:1] == "{" and emptiness(text) else fingerprinter.error_shape(text, arguments),
         transient=transient,
         pending=False,
-        empty=False,
+        empty=_CONTENT,
         brief=len(data) <= LONGEST_BRIEF,
         over=not transient,
         retry_after=retry_after(lower),

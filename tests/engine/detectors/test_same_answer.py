@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from otel_loopguard import Guard, Outcome, Policy, ToolCall
 
 from .driver import LONG, WORDS, Driven
@@ -24,10 +26,59 @@ def test_it_is_told_at_the_5th_and_refused_at_the_10th():
 
 
 def test_a_short_answer_is_told_at_the_10th_and_never_refused():
-    """``[]`` proves little; and only a tool that reads is told at all."""
-    driven = asked(Driven(MODE), 20, result="[]")
+    """It proves little; and only a tool that reads is told at all."""
+    driven = asked(Driven(MODE), 20, result="it is the same")
     assert (driven.told(), driven.refused()) == ([10, 20], [])
-    assert asked(Driven(MODE), 20, tool="frobnicate", result="[]").quiet
+    assert asked(Driven(MODE), 20, tool="frobnicate", result="it is the same").quiet
+
+
+@pytest.mark.parametrize("tool", ["search_notes", "frobnicate", "run_command", "t17"])
+def test_an_empty_answer_is_told_at_the_8th_and_refused_at_the_25th(tool):
+    """Under any name, however it says that nothing was found."""
+    driven = Driven(MODE)
+    for number in range(25):
+        results = ("[]", "no results", "Nothing found.", {"items": [], "page": number})
+        driven(tool, results[number % 4], q=number)
+    assert (driven.told(), driven.refused()) == ([8, 16], [25])
+    assert "has found nothing for 24 different calls" in driven.said[24].decision.message
+
+
+def test_the_limit_of_empty_answers_doubles_each_time_that_the_model_insists():
+    """A long list may hold what nobody knows: 120 look-ups cost three refusals."""
+    driven, ran = Driven(MODE), 0
+    while ran < 120:
+        driven("find_person", "null", name=ran)
+        ran += driven.said[-1].action != "refused"
+    assert [place - number for number, place in enumerate(driven.refused())] == [25, 50, 100]
+
+
+def test_refusals_of_empty_answers_never_end_the_run():
+    """Not even of a model that asks no call a second time."""
+    driven = Driven()
+    for number in range(200):
+        driven("find_person", "null", name=f"person {number}")
+    assert {str(one.decision.action) for one in driven.said if one.action == "refused"} == {"block"}
+
+
+def test_an_answer_ends_the_row_of_empty_ones():
+    """The limit is 25 again."""
+    driven = Driven(MODE)
+    for number in range(80):
+        driven("find_person", "Ada Lovelace" if number % 20 == 19 else "null", name=number)
+    assert driven.refused() == []
+
+
+def test_nothing_is_an_acknowledgement_of_an_act():
+    """``null`` of a tool that may act says that it was done."""
+    assert asked(Driven(MODE), 30, tool="frobnicate", result="null").quiet
+
+
+def test_a_page_number_makes_no_other_answer():
+    """The same text on each page, whose number the answer repeats."""
+    driven = Driven(MODE)
+    for number in range(5, 17):
+        driven("list_orders", {"page": number, "text": LONG}, page=number)
+    assert (driven.told(), driven.refused()) == ([7], [12])
 
 
 def test_commands_are_never_refused():

@@ -242,8 +242,8 @@ def price_watched(m: Maker) -> Iterator[Step]:
 
 @legitimate
 def greps_that_find_nothing(m: Maker) -> Iterator[Step]:
-    """Thirty patterns looked for, none of them there."""
-    for name in m.several(30):
+    """Two dozen patterns looked for, none of them there. From the 25th on the model has to insist."""
+    for name in m.several(24):
         yield Step(m.call(m.tool(*SEARCH), pattern=name), m.text("No matches found"))
 
 

@@ -60,6 +60,7 @@ The page leaves some points open. There the reading was chosen that keeps the pa
 29. Not on the page: a write or command progresses too if its result has a part of a whole ("5 of 40") or a rest ("35
     remaining") that is not one of attempts. A call whose result changed twice by itself, with no other call in
     between, has the limit of an acknowledgement. ``same_answer`` refuses no commands.
+31. Whether a text says that nothing was found is asked of the product: tests of their own show that.
 30. Results over 8 KB: masks and shapes of the first and the last 4 KB; any difference in the middle is *different*.
 """
 
@@ -73,6 +74,7 @@ import statistics
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from otel_loopguard.engine.values.emptiness import Emptiness, emptiness
 from tests.engine.reference import kinds, plain
 from tests.engine.reference.kinds import MAY_WRITE
 from tests.engine.reference.movement import is_progress
@@ -90,6 +92,7 @@ REST = re.compile(r"\d (?:\w+ ){0,2}(?:remaining|left)\b|\b(?:remaining|left)[\"
 AGAIN = re.compile(r"\battempt|\btr(?:y|ies)\b|\bretr|\bfail|\berror", re.IGNORECASE)
 APART, SHARE, SLOW = 10.0, 0.03, 8
 BLOCK, READING, TRANSIENT, ACTING, MOVING, POLLING = 3, 5, 6, 4, 9, 20
+EMPTY_TOLD, EMPTY_REFUSED = 8, 25
 FAR = 20
 NEVER = math.inf
 LAPS, LAPS_ROUND = 3, 9
@@ -218,6 +221,7 @@ class Refusal:
     at_event: int
     insistable: bool
     lifted_at: float = 0.0
+    ends: bool = True
     heeded: bool = False
 
 
@@ -229,6 +233,7 @@ class Verdict:
     count: int
     insistable: bool = False
     timed: bool = True
+    ends: bool = True
 
 
 @dataclass
@@ -264,13 +269,15 @@ class NaiveTurn:
         if verdict:
             before = self._unheeded()
             counts = call.written is None or call.written not in [r.run.call.written for r in self.refusals]
-            if self.abort_after and before >= self.abort_after:
+            if not verdict.ends:
+                pass
+            elif self.abort_after and before >= self.abort_after:
                 action = "abort"
             elif 0 < self.conclude_after <= before + counts and self.concluded_at <= self._last_news():
                 action, self.concluded_at = "conclude", self.events
             self.wait = self._wait(run) if verdict.timed else 0
             lifted_at = self._time_of(run) + self.wait if self.wait else 0.0
-            self.refusals.append(Refusal(run, verdict.mode, self.events, verdict.insistable, lifted_at))
+            self.refusals.append(Refusal(run, verdict.mode, self.events, verdict.insistable, lifted_at, verdict.ends))
         if not verdict or not self.enforce:
             self._heed(run)
             self.runs.append(run)
@@ -455,7 +462,7 @@ class NaiveTurn:
 
     def _unheeded(self) -> int:
         """Count the refusals since the last news; those of one model message count once."""
-        counted = [r for r in self.refusals if r.at_event > self._last_news() and not r.heeded]
+        counted = [r for r in self.refusals if r.at_event > self._last_news() and r.ends and not r.heeded]
         messages = {r.run.call.written for r in counted if r.run.call.written is not None}
         return len(messages) + len([r for r in counted if r.run.call.written is None])
 
@@ -657,6 +664,10 @@ class NaiveTurn:
         """Return True if the last result acknowledges a move of which little can be seen."""
         return last.brief and (run.kind == "unknown" or run.cursor)
 
+    def _looked_in_vain(self, run: Run) -> bool:
+        """Return True if a look found nothing."""
+        return not run.failed and run.kind in ("read", "shell") and emptiness(run.text) > Emptiness.CONTENT
+
     def _moved_by_itself(self, run: Run) -> bool:
         """Return True if the call's result changed twice without another call in between."""
         moved = [r for r in self._same_call(run) if r.news and r.sameness in (DIFFERENT, PROGRESS) and not r.overlapped]
@@ -677,7 +688,7 @@ class NaiveTurn:
             found.append(TRANSIENT)
         if not last.failed and self._acts(run):
             found.append(ACTING)
-        elif self._acknowledged(run, last) or self._moved_by_itself(run):
+        elif self._acknowledged(run, last) or self._looked_in_vain(last) or self._moved_by_itself(run):
             found.append(MOVING)
         if self._patient(run):
             found.append(POLLING)
@@ -800,9 +811,11 @@ class NaiveTurn:
         failed = self._same_errors(run)
         if failed + 1 >= self._untried_limit(run) and not self._half_open(run, "error_repeat"):
             yield Verdict("error_repeat", failed + 1, insistable=True, timed=False)
-        answers, brief = self._same_answers(run)
-        if answers + 1 >= UNTRIED and not brief and run.kind != "shell" and not self._half_open(run, "same_answer"):
-            yield Verdict("same_answer", answers + 1, insistable=True, timed=False)
+        answers, brief, empty = self._same_answers(run)
+        limit = EMPTY_REFUSED * 2 ** self._insisted_on_nothing(run) if empty else UNTRIED
+        proves = empty or (not brief and run.kind != "shell")
+        if answers + 1 >= limit and proves and not self._half_open(run, "same_answer"):
+            yield Verdict("same_answer", answers + 1, insistable=True, timed=False, ends=not empty)
 
     def _untried_limit(self, run: Run) -> int:
         """The failure that is refused: later, the more often the tool has succeeded on untried arguments."""
@@ -914,7 +927,7 @@ class NaiveTurn:
         for earlier in self._ended():
             if earlier.tool != run.tool or not earlier.counts or earlier.failed or earlier.sameness != FIRST:
                 continue
-            fruitless = earlier.text in ("", "[]", "{}", "null") or earlier.text in seen
+            fruitless = emptiness(earlier.text) > Emptiness.CONTENT or earlier.text in seen
             seen.add(earlier.text)
             found = [*found, earlier] if fruitless else [earlier]
         return len([r for r in found if similar(query_of(r), text)])
@@ -931,20 +944,37 @@ class NaiveTurn:
         row = itertools.takewhile(lambda r: r.failed and r.shape and r.shape == found[0].shape, found)
         return len(list(row))
 
-    def _same_answers(self, run: Run) -> tuple[int, bool]:
-        """Count the equal results at the end of this tool's untried successes; and return True if they are short.
+    def _insisted_on_nothing(self, run: Run) -> int:
+        """Count the refusals because of the empty answers in this row after which an untried call of the tool ran."""
+        row = itertools.takewhile(self._is_nothing, self._untried_of(run))
+        first = min((r.started for r in row), default=0)
+        refused = [r for r in self.refusals if r.run.tool == run.tool and not r.ends and r.at_event > first]
+        ran = [r.started for r in self._untried_of(run)]
+        return len({min((at for at in ran if at > r.at_event), default=0) for r in refused} - {0})
+
+    def _is_nothing(self, run: Run) -> bool:
+        """Return True if an answer says that nothing was found; of a look, also if it says nothing."""
+        most = Emptiness.CONTENT if run.kind in ("read", "poll") else Emptiness.VOID
+        return not run.failed and emptiness(run.text) > most
+
+    def _same_answers(self, run: Run) -> tuple[int, bool, bool]:
+        """Count the equal results at the end of this tool's untried successes. Are they short? Are they empty?
 
         Those of other calls of the run's own message count only towards the row that it ends.
         """
         if run.kind in ("think", "step") or (run.kind == "write" and not run.cursor):
-            return 0, False
+            return 0, False, False
         found = [r for r in self._untried_of(run) if not r.failed]
         if not found:
-            return 0, False
-        outlines = (plain.answer_outline(r.text, r.arguments) for r in found)
-        first = plain.answer_outline(found[0].text, found[0].arguments)
+            return 0, False, False
+        outlines = (self._answer(r) for r in found)
+        first = self._answer(found[0])
         row = len(list(itertools.takewhile(lambda outline: outline == first, outlines)))
-        return len([r for r in found[:row] if r is run or (r.ended or 0) <= run.written]), found[0].brief
+        return len([r for r in found[:row] if r is run or (r.ended or 0) <= run.written]), found[0].brief, first == ""
+
+    def _answer(self, run: Run) -> str:
+        """The answer of a run as those of other calls are compared with it: all that found nothing are one."""
+        return "" if self._is_nothing(run) else f"answer {plain.answer_outline(run.text, run.arguments)}"
 
     def _alike_in_a_row(self, run: Run) -> int:
         """Count the *alike* runs of this call in a row, since something changed; those that waited do not count."""
@@ -1040,6 +1070,6 @@ class NaiveTurn:
         if run.sameness == FIRST and run.failed:
             yield "error_repeat", "", self._same_errors(run), 3
         if run.sameness == FIRST and not run.failed:
-            answers, brief = self._same_answers(run)
-            if not brief or run.kind == "read":
-                yield "same_answer", "", answers, 10 if brief else 5
+            answers, brief, empty = self._same_answers(run)
+            if empty or not brief or run.kind == "read":
+                yield "same_answer", "empty" if empty else "", answers, EMPTY_TOLD if empty else 10 if brief else 5

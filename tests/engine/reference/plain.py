@@ -294,8 +294,10 @@ def seconds_named(arguments: Any) -> float:
     """The first number of seconds in the arguments of a wait."""
     values = arguments.values() if isinstance(arguments, dict) else [arguments]
     for value in values:
-        found = re.search(r"(?:^|\bsleep )\s*([0-9.]+)", str(value)) if isinstance(value, (str, int, float)) else None
-        if found and not isinstance(value, bool) and float(found[1]) > 0:
+        if isinstance(value, bool) or not isinstance(value, (str, int, float)):
+            continue
+        found = re.search(r"(?:^|\bsleep )\s*([0-9]+(?:[.][0-9]+)?)", str(value))
+        if found and float(found[1]) > 0:
             return float(found[1]) / (1000 if float(found[1]) >= 1000 else 1)
     return 0.0
 

@@ -1,0 +1,67 @@
+"""Find out if a short result says nothing, or says that nothing was found: ``[]``, zero rows, "no results".
+
+Every short result passes here, so a search for plain words comes before one for a pattern.
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+
+LONGEST_JSON = 240
+LONGEST_TEXT = 80
+"""Bytes. A longer result is content."""
+
+
+class Emptiness(enum.IntEnum):
+    """How much a result says."""
+
+    CONTENT = 0
+    VOID = 1
+    """It says nothing at all: an answer of a look, an acknowledgement of an act."""
+    NOTHING = 2
+    """It says that nothing was found, or that nothing could be done."""
+
+
+_VOID = frozenset({"", "null", "None", "{}", '""', "undefined"})
+_NOTHING_WORDS = (
+    "no ", "not ", "0 ", "zero", "none", "nothing", "n't ", "unable", "[no", "kein", "nicht", "aucun", "introuvable",
+    "sin ", "ning", "nenhum", "nessun", "没有", "未找到", "无结果", "不存在", "見つかりません", "該当",
+)  # fmt: skip
+"""Each match of the pattern has one of them."""
+_THINGS = (
+    r"(?:results?|match(?:es|ing)?|rows?|records?|items?|entr(?:y|ies)|hits?|documents?|articles?|messages?|data|input|lines?"
+    r"|orders?|users?|customers?|such|files?|pages?|speech|answer)"
+)
+_NOTHING = re.compile(
+    rf"\b(?:no|0|zero)\b (?:[\w-]+ ){{0,3}}?{_THINGS}\b"
+    r"|\bnot found\b|\b(?:nothing|none) (?:was |were )?found\b|\bdoes not exist\b|\bno \S+ found\b|^none$"
+    r"|^\[no [\w ]+\]$"
+    r"|\b(?:could not|couldn't|cannot|can't|was not able to|unable to)\b"
+    r"|\bkeine? (?:\w+ )?(?:ergebnis|treffer|eintr|daten)|\bnicht gefunden|\bkonnte nicht\b"
+    r"|\baucune? (?:r[eé]sultat|donn)"
+    r"|\bintrouvable|\bsin resultados|\bno se (?:encontr|pudo)|\bning[uú]n|\bnenhum|\bnessun"
+    r"|没有找到|未找到|无结果|不存在|没有.{0,6}结果|見つかりません|該当.{0,4}(?:なし|ありません)"
+)
+_GOOD_NEWS = re.compile(
+    r"\b(?:errors?|issues?|problems?|warnings?|vulnerabilit|conflicts?|failures?|changes|differences)\b"
+)
+"""Where none of these is found, that is an answer: all is well."""
+_EMPTY_VALUE = re.compile(r"\[\]|\{\}|\bnull\b|\"\"|\"(?:count|total|hits|found|total_count|totalcount)\" ?: ?0\b")
+_KEY_OR_NUMBER = re.compile(r"\"[^\"]*\" ?:|-?\d+(?:\.\d+)?|\"(?:ok|success|none)\"|\b(?:true|false|null)\b")
+_WORD = re.compile(r"[^\W\d_]")
+
+
+def emptiness(text: str) -> Emptiness:
+    """Return how much a result says, in one of six languages: up to 240 letters of JSON, or 80 of text."""
+    if text in _VOID:
+        return Emptiness.VOID
+    if len(text) > LONGEST_JSON:
+        return Emptiness.CONTENT
+    lower = text.lower().strip()
+    if lower[:1] in {"{", "["} and _EMPTY_VALUE.search(lower) and not _WORD.search(_KEY_OR_NUMBER.sub("", lower)):
+        return Emptiness.NOTHING
+    if len(text) > LONGEST_TEXT or not any(word in lower for word in _NOTHING_WORDS):
+        return Emptiness.CONTENT
+    found = _NOTHING.search(lower) is not None and _GOOD_NEWS.search(lower) is None
+    return Emptiness.NOTHING if found else Emptiness.CONTENT
