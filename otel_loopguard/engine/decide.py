@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from otel_loopguard.engine.history.insisting import is_paid, price_of
 from otel_loopguard.engine.history.update import is_new_refusal
 from otel_loopguard.engine.modes import Mode
 from otel_loopguard.engine.vocabulary import Action, Trip
@@ -32,29 +33,27 @@ def before(
     checks = tool.checks or compiled.checks_of(tool)
     for check, rule in checks.before_untried if record.stats is None else checks.before:
         trip = check(history, record, rule)
-        if trip is None or (trip.insistable and (record.key in history.insistable or record.lost)):
+        if trip is None or (trip.insistable and (record.lost or is_paid(history, record, trip))):
             continue
         if tool.contract.reuse and trip.verdict is Action.BLOCK:
             trip = trip._replace(verdict=Action.REUSE)
         best = _stronger(best, _capped(trip, tool.ceiling(trip.mode, policy), highest))
     for trip in custom:
-        if trip.insistable and record.key in history.insistable:
+        if trip.insistable and is_paid(history, record, trip):
             continue
         best = _stronger(best, _capped(trip, tool.ceiling(trip.mode, policy), highest))
     if best is None:
         return None
-    if (
-        best.action >= Action.REUSE
-        and not best.ends_no_run
-        and min(tool.ceiling(best.mode, policy), highest) >= Action.BLOCK
-    ):
-        step = next_step(history, record, policy)
-        return best if step <= max(best.action, Action.BLOCK) else best._replace(verdict=step, action=step)
-    if best.action >= Action.REUSE:
+    if best.action < Action.REUSE:
+        if best.verdict >= Action.BLOCK:
+            record.capped = best
+        return best if _claim_due(history, record, compiled, best) else None
+    if best.insistable and history.insisting:
+        best = best._replace(price=price_of(history, record, best))
+    if best.ends_no_run or min(tool.ceiling(best.mode, policy), highest) < Action.BLOCK:
         return best
-    if best.verdict >= Action.BLOCK:
-        record.capped = best
-    return best if _claim_due(history, record, compiled, best) else None
+    step = next_step(history, record, policy)
+    return best if step <= max(best.action, Action.BLOCK) else best._replace(verdict=step, action=step)
 
 
 def next_step(history: History, record: Record, policy: Policy) -> Action:

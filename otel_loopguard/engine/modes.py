@@ -51,7 +51,7 @@ COUNTED_ROWS: Mapping[str, Detector] = MappingProxyType(
 )
 """The same for a policy with ``counting = "calls"``."""
 DEFAULT_RULES: Mapping[str, Rule] = MappingProxyType({mode: row.default for mode, row in ROWS.items()})
-HALF_OPENING = frozenset(mode for mode, row in ROWS.items() if row.half_opens)
-"""Modes after whose refusal the next new call of the same tool runs."""
+INSISTED_BY_TOOL = frozenset(mode for mode, row in ROWS.items() if row.insisted_by_tool)
+"""Modes of which the model insists by any new call of the same tool."""
 DECLARED = frozenset(mode for mode, row in ROWS.items() if row.is_declared)
 """Modes of limits that a person has declared: they hold whatever a call returns."""

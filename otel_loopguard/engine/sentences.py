@@ -209,7 +209,7 @@ def _wording_of(trip: Trip, policy: Policy) -> _Wording:
 
 def _advice(trip: Trip, wording: _Wording, refusals: int, known_tools: Collection[str] | None) -> list[str]:
     near = [_nearest(trip, known_tools)] if wording.advice == "nearest" else []
-    if trip.insistable:
+    if trip.insistable and trip.price == 1:  # it was not insisted on in vain yet
         return [*near, _INSIST if refusals < _THIRD else f"{_INSIST} Otherwise: {_STOP.lower()}"]
     if near:
         return [*near, *([_STOP] if refusals >= _THIRD else [])]

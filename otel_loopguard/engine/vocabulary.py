@@ -177,13 +177,15 @@ class Trip(NamedTuple):
     first_seen_index: int = 0
     """The index in the turn of the loop's first call."""
     insistable: bool = False
-    """True if the call has never run: if the model makes it again, it runs."""
+    """True if the model may insist: once it was refused as often as ``price`` says, the call runs."""
     reason: str = ""
     """Selects one of the mode's sentences (``Detector.reasons``); never a value of a call."""
     wait: int = 0
     """The seconds after which the refused call runs again; 0 if time does not lift the refusal."""
     alone: bool = False
     """True if no other call was started since the last run of this one."""
+    price: int = 1
+    """The refusals that buy one run of a call on which the model may insist: 1, doubled by each one in vain."""
 
     @property
     def ends_no_run(self) -> bool:
@@ -257,6 +259,8 @@ class Record:
     """True if the tool exists; None if that cannot be known."""
     resolved: Any
     """The ``ResolvedCall``: tool, arguments and kind, of a dispatcher those of the tool behind it."""
+    debtor: int | None = None
+    """The call or the tool whose refusals the model has paid this run with; None if it did not insist."""
     equal_in_row: int = 0
     """The number of untried calls of the tool, in a row, with this error or this answer; 0 if it does not count."""
     retry_after: float = 0.0

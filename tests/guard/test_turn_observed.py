@@ -292,14 +292,14 @@ def test_a_cancelled_call_is_no_run() -> None:
         assert turn.ran(ToolCall("read_file", {"path": "a"}), Outcome(cancelled=True)).action is None
 
 
-def test_every_second_untried_call_of_a_failing_tool_counts() -> None:
-    """As at an executor, where the next one runs after a refusal."""
+def test_untried_calls_of_a_failing_tool_count_more_and_more_often() -> None:
+    """As at an executor, where insisting has a price."""
     turn, seen = Guard().turn(), []
     for number in range(14):
         call = ToolCall("read_file", {"path": f"{number}.txt"}, written=turn.tick)
         seen.append(turn.ran(call, Outcome(error="no such file")).trip)
     counted = [place for place, trip in enumerate(seen, 1) if trip and trip.verdict is BLOCK]
-    assert counted == [10, 12, 14]
+    assert counted == [10, 12, 13]
     assert {trip.mode for trip in seen if trip and trip.verdict is BLOCK} == {Mode.ERROR_REPEAT}
 
 

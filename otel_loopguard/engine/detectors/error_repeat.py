@@ -21,7 +21,7 @@ def before(history: History, record: Record, rule: Rule) -> Trip | None:
     A tool that worked before may fail more often: two times more than it succeeded, up to twice the limit.
     """
     stats = history.tools.get(record.resolved.tool.digest)
-    if stats is None or stats.errors < (rule.block or NEVER) - 1 or not judges_untried(history, record):
+    if stats is None or stats.errors < (rule.block or NEVER) - 1 or not judges_untried(record):
         return None
     limit = min(max(rule.block or 0, stats.successes + 2), 2 * (rule.block or 0))
     count = stats.known(stats.errors, record.written) + 1
@@ -54,7 +54,7 @@ ROW = Detector(
     refusal="{tool} failed in the same way {before} times in a row, whatever its arguments were.",
     nudge="{tool} has now failed {count} times in the same way. Its arguments may not be the reason.",
     advice="different",
-    half_opens=True,
+    insisted_by_tool=True,
     about=About(
         title="the same error, other arguments",
         agent="gets the same error from a tool whatever the arguments are",

@@ -123,8 +123,8 @@ class Detector:
     """What the model is advised after the sentence."""
     counts_calls: bool = False
     """True if it asks ``history.calls_of(record)``. For a user's detector the calls are counted in any case."""
-    half_opens: bool = False
-    """True if, after a refusal, the next new call of the tool runs: the mode judges calls that have never run."""
+    insisted_by_tool: bool = False
+    """True if the model insists by any new call of the tool: the mode judges calls that have never run."""
     is_declared: bool = False
     """True if the user has declared its limits, so that they hold whatever a call returns."""
     judges_lost: bool = False

@@ -24,7 +24,7 @@ def before(history: History, record: Record, rule: Rule) -> Trip | None:
     warning. The limit of empty answers doubles each time that the model insists: a long list may hold nothing.
     """
     stats = history.tools.get(record.resolved.tool.digest)
-    if stats is None or not judges_untried(history, record):
+    if stats is None or not judges_untried(record):
         return None
     limit = (rule.block_if_empty or 0) << min(stats.waived, _MOST_WAIVED) if stats.empty else rule.block or 0
     if not limit or stats.answers < limit - 1:
@@ -85,7 +85,7 @@ ROW = Detector(
             advice="different",
         )
     },
-    half_opens=True,
+    insisted_by_tool=True,
     about=About(
         title="the same answer, other arguments",
         agent="gets the same answer from a tool whatever the arguments are",

@@ -66,11 +66,6 @@ def is_proven(record: Record) -> bool:
     return bool(limit.weight and record.stats.evidence + record.haste * limit.weight >= _ENOUGH)
 
 
-def judges_untried(history: History, record: Record) -> bool:
-    """Return True for an untried call of a tool whose last untried call was not refused.
-
-    A detector that judges calls which have never run may be wrong. So the model may insist on each refused call, and
-    after a refusal the tool is *half open*: its next untried call runs.
-    """
-    half_open = record.resolved.tool.digest in history.half_open
-    return record.stats is None and record.kind.is_evidence and not half_open
+def judges_untried(record: Record) -> bool:
+    """Return True for a call that has not run yet. A detector may be wrong about it, so the model may insist on it."""
+    return record.stats is None and record.kind.is_evidence

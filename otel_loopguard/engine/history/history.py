@@ -52,7 +52,7 @@ class History:
 
     __slots__ = (
         "active_at", "calls", "changes", "conclude_at", "concluded_at", "errors_in_row", "few", "few_lines", "flags",
-        "gates", "half_open", "idle", "insistable", "judged", "keys", "last_key", "last_pending", "last_started",
+        "gates", "idle", "insisting", "judged", "keys", "last_key", "last_pending", "last_started",
         "losses", "most_calls", "news", "no_news_in_row", "no_news_in_turn", "open_registry", "open_trips", "pairs",
         "pauses", "reached", "refusals", "refused_message", "repeated", "results", "run_once", "shapes",
         "started_by_tool", "streak", "thinking", "thought", "tick", "tools", "unknown_answered", "unknown_calls",
@@ -123,10 +123,8 @@ class History:
         """Each call with a result that it has had, the two in one number; the last result of a call is in its stats."""
         self.shapes: dict[int, None] = EMPTY
         """The errors seen: tool and shape (the text without its varying parts) in one number."""
-        self.half_open: dict[int, None] = EMPTY
-        """Tools of which an untried call was refused: the next untried call runs."""
-        self.insistable: dict[int, None] = EMPTY
-        """Refused calls that run if they are made again."""
+        self.insisting: dict[int, tuple[int, int]] = EMPTY
+        """By call, or by tool: the refusals since the model last insisted, and how many it takes; see ``insisting``."""
         self.losses: Losses | None = None
         """Results that the model cannot see any more."""
         self.gates: dict[Any, int] = EMPTY
@@ -282,6 +280,7 @@ class History:
         state["losses"] = None if self.losses is None else self.losses.to_list()
         # A name of a tool may be model output, and nothing reads it in a trip that is over.
         state["open_trips"] = [list(trip._replace(tool="")) for trip in self.open_trips]
+        state["insisting"] = [[key, *counts] for key, counts in self.insisting.items()]
         state["reached"] = [list(pair) for pair in self.reached]
         state["window"] = None if self.window is None else self.window.to_list()
         return state
@@ -350,6 +349,7 @@ class History:
         self.gates = {tuple(gate): due for gate, due in state["gates"]} or EMPTY
         self.tools = {tool: ToolStats.from_list(values) for tool, values in state["tools"]} or EMPTY
         self.started_by_tool = dict(state["started_by_tool"]) or EMPTY
+        self.insisting = {key: (denied, price) for key, denied, price in state["insisting"]} or EMPTY
         self.losses = None if state["losses"] is None else Losses.from_list(state["losses"])
         self.open_trips = tuple(read_trip(values) for values in state["open_trips"])
         self.reached = {(mode, Action(action)): None for mode, action in state["reached"]} or EMPTY
@@ -362,7 +362,7 @@ _COUNTERS = (
     "last_pending", "last_started", "no_news_in_row", "no_news_in_turn", "errors_in_row", "unknown_calls", "refusals",
     "refused_message", "conclude_at", "concluded_at", "last_key", "streak", "open_registry",
 )  # fmt: skip
-_SETS = ("unknown_answered", "pairs", "shapes", "half_open", "insistable")
+_SETS = ("unknown_answered", "pairs", "shapes")
 
 
 def _line(lines: bytes, place: int) -> bytes:

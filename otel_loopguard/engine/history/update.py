@@ -20,6 +20,7 @@ from otel_loopguard.engine.history.call_stats import (
 from otel_loopguard.engine.history.clock import compare_times, time_of
 from otel_loopguard.engine.history.evidence import limit_of, strength, weigh
 from otel_loopguard.engine.history.history import MOST_REMEMBERED, SHORTEST_PAUSE, History
+from otel_loopguard.engine.history.insisting import pay, settle, spend
 from otel_loopguard.engine.history.losses import Losses
 from otel_loopguard.engine.history.waits import is_wait
 from otel_loopguard.engine.values.compare import compare, detailed_fingerprints
@@ -122,7 +123,7 @@ def start(history: History, record: Record) -> None:
 def refuse(history: History, record: Record, trip: Trip | None, *, counted: bool = True) -> None:
     """Count a refusal; None as the trip if it is only known that the call was refused.
 
-    If the trip is insistable, the call runs when it is made again; if it has a ``wait``, after so many seconds.
+    If the trip has a ``wait``, the call runs after so many seconds.
     ``counted=False`` keeps the call out of the window of counted calls: it was recorded, and has run all the same.
     """
     count_refusal(history, record, trip)
@@ -130,12 +131,10 @@ def refuse(history: History, record: Record, trip: Trip | None, *, counted: bool
     stats = record.stats
     if stats is not None:
         stats.refused += 1
-    if trip is not None and trip.action >= Action.REUSE:
-        if trip.insistable:
-            history.insistable = kept(history.insistable, record.key, MOST_REMEMBERED)
-        if trip.wait and stats is not None and record.at is not None:
-            lifted_at = time_of(history, record, stats) + trip.wait
-            stats.lifted_at = min(stats.lifted_at or lifted_at, lifted_at)
+    wait = trip.wait if trip is not None and trip.action >= Action.REUSE else 0
+    if wait and stats is not None and record.at is not None:
+        lifted_at = time_of(history, record, stats) + wait
+        stats.lifted_at = min(stats.lifted_at or lifted_at, lifted_at)
     if counted and history.window is not None and history.window.counts_refused:
         history.window.add(record)
 
@@ -154,9 +153,8 @@ def count_refusal(history: History, record: Record, trip: Trip | None) -> None:
         return
     if trip.action is Action.CONCLUDE:
         history.conclude_at = history.news
-    tool = record.resolved.tool
-    if trip.mode in tool.half_opening and trip.action >= Action.REUSE:
-        history.half_open = kept(history.half_open, tool.digest, MOST_REMEMBERED)
+    if trip.insistable and trip.action >= Action.REUSE:
+        pay(history, record, trip)
 
 
 def lose(history: History, key: int) -> None:
@@ -178,20 +176,12 @@ def lose(history: History, key: int) -> None:
 def let_run(history: History, record: Record, *, heeds: bool) -> None:
     """Note that a call is not refused. With ``heeds``, its earlier refusal counts no longer if the model heeded it.
 
-    The model heeded it if it insisted on the call, or waited before it made the call again.
+    The model heeded it if it waited before it made the call again.
     """
+    if history.insisting:
+        spend(history, record)
     stats = record.stats
-    if stats is None:
-        tool = record.resolved.tool.digest
-        if tool in history.half_open:
-            del history.half_open[tool]
-            rows = history.tools.get(tool)
-            if rows is not None and rows.empty:
-                rows.waived += 1
-        heeded = record.key in history.insistable
-    else:
-        heeded = stats.refused == 1 and record.waited
-    if heeds and heeded and history.refusals:
+    if heeds and stats is not None and stats.refused == 1 and record.waited and history.refusals:
         history.refusals -= 1
 
 
@@ -207,7 +197,7 @@ def end(
     record.brief, record.over, record.retry_after = facts.brief, facts.over, facts.retry_after
     record.empty = facts.empty
     _find_wait(history, record, now)
-    flags = _flags(record, facts)
+    flags, refusals = _flags(record, facts), history.refusals
     if now is not None:
         history.be_active(now)
     stats = record.stats or history.find(record.key)
@@ -230,6 +220,8 @@ def end(
     if kind.makes_laps:
         history.add_step(record.key, digest, flags)
     _count_for_tool(history, record, facts, fingerprinter)
+    if record.debtor is not None:
+        settle(history, record, refusals)
 
 
 def _find_wait(history: History, record: Record, now: float | None) -> None:

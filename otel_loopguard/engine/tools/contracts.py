@@ -12,7 +12,7 @@ from fnmatch import translate
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from otel_loopguard.engine.detectors import DETECTORS
-from otel_loopguard.engine.modes import HALF_OPENING, ROWS, Mode
+from otel_loopguard.engine.modes import INSISTED_BY_TOOL, ROWS, Mode
 from otel_loopguard.engine.rule import Rule
 from otel_loopguard.engine.tools.declared import DeclaredTools
 from otel_loopguard.engine.tools.kinds import DECISIVE_PARAMETERS, kind_of_call
@@ -48,8 +48,8 @@ class Tool:
         "takes_next",
     )  # fmt: skip
 
-    half_opening = HALF_OPENING
-    """The modes after whose refusal the next new call of the tool runs: the tool is *half open*."""
+    insisted_by_tool = INSISTED_BY_TOOL
+    """The modes of which the model insists by any new call of the tool."""
 
     def __init__(
         self,

@@ -28,14 +28,24 @@ def test_it_is_told_at_the_3rd_and_6th_and_refused_at_the_10th():
 
 
 def test_the_model_can_insist_and_the_next_new_call_runs():
-    """It judges calls that were never made: each second one runs, and a refused one runs if it is made again."""
+    """It judges calls that were never made. Insisting has a price, which doubles with each run in vain."""
     driven = failed(Driven(), 10)
     refused = driven.said[9].decision
     assert (refused.trip.mode, refused.trip.insistable) == (MODE, True)
     assert "make the same call again and it will run" in refused.message
     assert driven("query_api", error=ERROR, key="v9").runs
-    half_open = failed(Driven(MODE), 14)
-    assert half_open.refused() == [10, 12, 14]
+    again = failed(Driven(MODE), 20)
+    assert again.refused() == [10, 12, 13, 15, 16, 17, 18, 20]
+    assert [("make the same call again" in again.said[at - 1].decision.message) for at in (10, 12, 13)] == [1, 0, 0]
+
+
+def test_news_resets_the_price_of_insisting():
+    """After a success the tool is judged as if it had never failed."""
+    driven = failed(Driven(MODE), 10)
+    driven("query_api", LONG, key="good")
+    for number in range(12):
+        driven("query_api", error=ERROR, key=f"w{number}")
+    assert driven.refused() == [10, 21, 23]
 
 
 def test_a_tool_that_worked_is_given_more():

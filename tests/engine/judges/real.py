@@ -73,7 +73,7 @@ class Doors:
         if decision.runs or decision.trip is None:
             return Door(decision.runs)
         trip = decision.trip
-        return Door(False, str(trip.mode), trip.insistable, decision.action == Action.ABORT, trip.wait)
+        return Door(False, str(trip.mode), trip.insistable, decision.action == Action.ABORT, trip.wait, trip.price)
 
     def end(self, call: ToolCall, outcome: Outcome) -> None:
         """Take its outcome."""

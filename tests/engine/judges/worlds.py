@@ -30,6 +30,7 @@ class Door(NamedTuple):
     insistable: bool = False
     aborted: bool = False
     wait: float = 0.0
+    price: int = 1
 
 
 class Doors(Protocol):
@@ -125,6 +126,7 @@ class Lived:
     aborted: bool = False
     mode: str = ""
     wait: float = 0.0
+    price: int = 1
     news: bool = False
     change: bool = False
 
@@ -147,7 +149,7 @@ class Life:
         call = self.here.calls[index]
         kind = self.here.kinds[call.tool]
         door = self.turn.begin(call)
-        refused = Lived(index, kind, True, door.insistable, door.aborted, door.mode, door.wait)
+        refused = Lived(index, kind, True, door.insistable, door.aborted, door.mode, door.wait, door.price)
         self.lived.append(self._ran(index, kind, call) if door.runs else refused)
         return self.lived[-1]
 

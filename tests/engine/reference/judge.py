@@ -47,11 +47,12 @@ The page leaves some points open. There the reading was chosen that keeps the pa
 21. ``error_repeat``: untried failures at the end of the tool's untried runs, since the tool last succeeded and since
     the last change. ``same_answer`` passes errors over, and is refused at the 10th whatever succeeded before. Answers
     to other calls of one message do not count, neither for the refusal nor for its nudge.
-22. Half open: an untried call runs if the tool's last untried attempt was a refusal by that mode.
+22. Insisting is paid for by the tool, where its new calls are judged, else by the call. The price doubles by each
+    such run that brings nothing new: none of its own, or one that continues the row of the tool.
 23. A failure with no shape is news if its text is.
     The next thing of a tool that takes it is news though it is *alike*: another one, if only by its number.
 24. Refusals of one message count once only if the framework tells when the message was written.
-25. A refusal is heeded if it is the only one since the call's last run, and the call then waited; or insisted on.
+25. A refusal is heeded if it is the only one since the call's last run, and the call then waited.
 26. ``similar_query``: brought the same = a result this tool had brought already, whatever the arguments; or nothing
     ("", [], {}, null). Errors and repeats are passed over: other modes judge those.
 27. ``no_novelty``: any news ends the row. The 200 calls without news are those of the whole turn.
@@ -184,6 +185,7 @@ class Run:
     over: bool = False
     again_after: float = 0.0
     waits: bool = False
+    debtor: str | tuple[str, str] | None = None
     overlapped: bool = False
     sameness: str = FIRST
     comes_back: bool = False
@@ -219,7 +221,7 @@ class Refusal:
     run: Run
     mode: str
     at_event: int
-    insistable: bool
+    debtor: str | tuple[str, str] | None
     lifted_at: float = 0.0
     ends: bool = True
     heeded: bool = False
@@ -277,9 +279,12 @@ class NaiveTurn:
                 action, self.concluded_at = "conclude", self.events
             self.wait = self._wait(run) if verdict.timed else 0
             lifted_at = self._time_of(run) + self.wait if self.wait else 0.0
-            self.refusals.append(Refusal(run, verdict.mode, self.events, verdict.insistable, lifted_at, verdict.ends))
+            self.refusals.append(
+                Refusal(run, verdict.mode, self.events, self._debtor(run, verdict), lifted_at, verdict.ends)
+            )
         if not verdict or not self.enforce:
             self._heed(run)
+            self._insist(run)
             self.runs.append(run)
         return (verdict.mode, action, verdict.count) if verdict else None
 
@@ -453,16 +458,54 @@ class NaiveTurn:
     # -- refusals that are heeded --------------------------------------------------------------------------------------
 
     def _heed(self, run: Run) -> None:
-        """Note which refusals this run heeds: one that was insisted on, or one that was waited for."""
+        """Note which refusals this run heeds: one that was waited for."""
         last = self._last(run)
         since = last.started if last else 0
         mine = [r for r in self.refusals if r.run.key == run.key and r.at_event > since]
         for refusal in mine:
-            refusal.heeded = refusal.insistable or (len(mine) == 1 and run.waited)
+            refusal.heeded = len(mine) == 1 and run.waited
+
+    def _debtor(self, run: Run, verdict: Verdict) -> str | tuple[str, str] | None:
+        """The tool or the call for which the model may insist; None if it may not."""
+        if not verdict.insistable:
+            return None
+        return run.tool if verdict.mode in ("error_repeat", "same_answer") else run.key
+
+    def _debt(self, debtor: str | tuple[str, str]) -> tuple[int, int]:
+        """The refusals since the model last insisted, and how many it takes for one run."""
+        happened = [(r.at_event, "refused", None) for r in self.refusals if r.debtor == debtor]
+        happened += [(r.started, "ran", None) for r in self.runs if r.debtor == debtor]
+        happened += [(r.ended or 0, "ended", r) for r in self.runs if r.debtor == debtor and r.known]
+        denied, price = 0, 1
+        for _, what, run in sorted(happened, key=lambda one: one[0]):
+            if what == "refused":
+                denied += 1
+            elif what == "ran":
+                denied = 0
+            elif run is not None and self._in_vain(run):
+                price *= 2
+            else:
+                denied, price = 0, 1
+        return denied, price
+
+    def _insist(self, run: Run) -> None:
+        """Note what pays for a call that runs: the refusals of its tool, if it is new, or its own."""
+        debtors = [run.tool, run.key] if self._last(run) is None else [run.key]
+        run.debtor = next((debtor for debtor in debtors if self._debt(debtor)[0]), None)
+
+    @settled
+    def _in_vain(self, run: Run) -> bool:
+        """Return True if a run that was insisted on brought nothing new. An empty answer may be right."""
+        if run.failed:
+            row, empty = self._same_errors(run), False
+        else:
+            row, _, empty = self._same_answers(run)
+        return not empty and not (run.news and row < 2)
 
     def _unheeded(self) -> int:
         """Count the refusals since the last news; those of one model message count once."""
-        counted = [r for r in self.refusals if r.at_event > self._last_news() and r.ends and not r.heeded]
+        fresh = [r.ended or 0 for r in self.runs if r.known and r.news and not (r.debtor and self._in_vain(r))]
+        counted = [r for r in self.refusals if r.at_event > max(fresh, default=0) and r.ends and not r.heeded]
         messages = {r.run.call.written for r in counted if r.run.call.written is not None}
         return len(messages) + len([r for r in counted if r.run.call.written is None])
 
@@ -746,11 +789,20 @@ class NaiveTurn:
 
     def _refusal(self, run: Run) -> Verdict | None:
         """The first mode in order that refuses this call; a call that waited is let through by all that time lifts."""
-        found = sorted(self._refusing(run), key=lambda verdict: ORDER.index(verdict.mode))
+        found = [verdict for verdict in self._refusing(run) if not self._is_paid(run, verdict)]
+        found.sort(key=lambda verdict: ORDER.index(verdict.mode))
         if run.waited:
             run.beyond = any(verdict.timed for verdict in found)
             found = [verdict for verdict in found if not verdict.timed]
         return found[0] if found else None
+
+    def _is_paid(self, run: Run, verdict: Verdict) -> bool:
+        """Return True if the call was refused so often that it runs."""
+        debtor = self._debtor(run, verdict)
+        if debtor is None:
+            return False
+        denied, price = self._debt(debtor)
+        return denied >= price
 
     def _refusing(self, run: Run) -> Iterable[Verdict]:
         if run.registered is False and self._unknown_calls() + 1 >= 3:
@@ -803,30 +855,22 @@ class NaiveTurn:
 
     def _untried(self, run: Run) -> Iterable[Verdict]:
         """Refusals of a call that was never run; it can be insisted on."""
-        if any(r.run.key == run.key and r.insistable for r in self.refusals):
-            return
         like = self._similar(run)
         if like + 1 >= 4:
             yield Verdict("similar_query", like + 1, insistable=True, timed=False)
         failed = self._same_errors(run)
-        if failed + 1 >= self._untried_limit(run) and not self._half_open(run, "error_repeat"):
+        if failed + 1 >= self._untried_limit(run):
             yield Verdict("error_repeat", failed + 1, insistable=True, timed=False)
         answers, brief, empty = self._same_answers(run)
         limit = EMPTY_REFUSED * 2 ** self._insisted_on_nothing(run) if empty else UNTRIED
         proves = empty or (not brief and run.kind != "shell")
-        if answers + 1 >= limit and proves and not self._half_open(run, "same_answer"):
+        if answers + 1 >= limit and proves:
             yield Verdict("same_answer", answers + 1, insistable=True, timed=False, ends=not empty)
 
     def _untried_limit(self, run: Run) -> int:
         """The failure that is refused: later, the more often the tool has succeeded on untried arguments."""
         good = len([r for r in self._ended() if r.tool == run.tool and r.sameness == FIRST and not r.failed])
         return min(MOST_UNTRIED, max(UNTRIED, good + 2))
-
-    def _half_open(self, run: Run, mode: str) -> bool:
-        """Return True if the last untried call of this tool was refused: every second one runs."""
-        refused = [r.at_event for r in self.refusals if r.run.tool == run.tool and r.mode == mode]
-        ran = [r.started for r in self.runs if r.tool == run.tool and self._last(r) is None]
-        return bool(refused) and max(refused) > max(ran, default=0)
 
     def _declared(self, run: Run) -> Iterable[Verdict]:
         done = self._effects(run)
@@ -948,9 +992,7 @@ class NaiveTurn:
         """Count the refusals because of the empty answers in this row after which an untried call of the tool ran."""
         row = itertools.takewhile(self._is_nothing, self._untried_of(run))
         first = min((r.started for r in row), default=0)
-        refused = [r for r in self.refusals if r.run.tool == run.tool and not r.ends and r.at_event > first]
-        ran = [r.started for r in self._untried_of(run)]
-        return len({min((at for at in ran if at > r.at_event), default=0) for r in refused} - {0})
+        return len([r for r in self._untried_of(run) if r.debtor == run.tool and r.started > first])
 
     def _is_nothing(self, run: Run) -> bool:
         """Return True if an answer says that nothing was found; of a look, also if it says nothing."""
