@@ -9,6 +9,7 @@ of a cell at a time, so that no exception of a signal handler can cut a write sh
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import time
 from collections import deque
@@ -19,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import orjson
 
 from otel_loopguard.engine import wire
-from otel_loopguard.engine.events import Answered, Began, Ended, Gap, Ran, Said, TurnBegan, TurnEnded
+from otel_loopguard.engine.events import Answered, Began, Ended, Gap, Ran, Said, Thought, TurnBegan, TurnEnded
 from otel_loopguard.engine.fold import fold, needs_no_proof, would_trip
 from otel_loopguard.engine.user_messages import UserMessage
 from otel_loopguard.engine.values.introspect import name_text
@@ -408,6 +409,9 @@ class Cell:
             with turn.lock:
                 if self.is_alone:
                     return self._leave_to_turn(turn, events), True
+                if not events and self._late_counts_nothing(turn):
+                    self._late, self._has_read = [], False
+                    return [], True
                 if not self._may_begin(turn, events):
                     self._has_read = False  # the next try looks whether another process has begun one
                     return self._go_on_without(turn, events), False
@@ -429,6 +433,11 @@ class Cell:
                 await asyncio.sleep(0.002 * 2 ** min(tried, 5) * os.urandom(1)[0] / 255)
         with turn.lock:
             return self._go_on_without(turn, events), False
+
+    def _late_counts_nothing(self, turn: CellTurn) -> bool:
+        """Return True if all that is to be written is thought before the first call of the turn."""
+        is_thought = all(type(late.event) is Thought for late in self._late)
+        return is_thought and turn.current.history.active_at == math.inf
 
     def _may_begin(self, turn: CellTurn, events: list[Any]) -> bool:
         """Return True if the turn has begun, or a call begins it now. A message of the user alone begins no turn."""
@@ -544,7 +553,7 @@ class Cell:
                 return None
         elif not self._adopts and state.turn:
             self._has_begun = True
-        if self._late and self._known_changes != state.history.changes:
+        if self._known_changes != state.history.changes and any(type(one.event) is not Thought for one in self._late):
             self._owes_gap = True  # a late event is folded after a change that may have come later than it
         state.history.keep_values_of(turn.current.history)
         self._know(data, state)

@@ -19,7 +19,7 @@ from otel_loopguard.guard.guard import Guard
 from otel_loopguard.store import background, cell
 from otel_loopguard.store.store import READ_ONLY
 from tests.store.memory import FlakyStore
-from tests.store.processes import KEY, SAME, Process
+from tests.store.processes import KEY, SAME, Process, World, settle, shared
 
 
 def actions(decisions):
@@ -596,3 +596,45 @@ def test_a_look_after_a_message_loses_no_call_that_is_written_meanwhile():
     other = Process(log)
     other.call(arguments={"path": "b.txt"})
     assert other.turn.current.history.judged == 4
+
+
+@pytest.mark.parametrize("thinks", ["itself", "itself on an event loop", "another one"])
+def test_a_slow_model_is_refused_as_early_whichever_process_asks_it(thinks):
+    """Each read is made by a process that has not met the turn before, after 40 seconds of thought."""
+    world = World(0, on_loop=thinks == "itself on an event loop")
+    ran = []
+    for _ in range(3):
+        caller = world.process()
+        thinker = world.process() if thinks == "another one" else caller
+        world.now += 40.0
+        world.do(shared(thinker).thought, 40.0)
+        ran.append(world.call(caller, "read_file", LONG, path="a.txt")[0])
+    assert ran == [True, True, False]
+
+
+def test_thought_before_the_first_call_is_not_written():
+    """It counts for nothing, and nobody tries again and again to write it."""
+    world = World(1)
+    turn = shared(world.processes[0])
+    world.do(turn.thought, 40.0)
+    assert turn.is_settled
+    assert (world.store.writes, world.store.cells) == (0, {})
+    assert world.call(world.processes[0], "read_file", LONG, path="a.txt")[0]
+
+
+def test_thought_does_not_wait_for_the_store():
+    """It counts at once, and is written with the next call if the store does not answer."""
+    world = World(1)
+    turn = shared(world.processes[0])
+    world.call(world.processes[0], "read_file", LONG, path="a.txt")
+    world.now += 40.0
+    world.store.away(1)
+    turn.thought(40.0)
+    assert turn.current.history.thought == 40.0
+    settle()
+    assert not turn.is_settled
+    assert world.call(world.processes[0], "read_file", LONG, path="a.txt")[0]
+    assert turn.is_settled
+    other = world.process()
+    world.call(other, "read_file", LONG, path="b.txt")
+    assert shared(other).current.history.thought == 40.0
