@@ -74,6 +74,9 @@ class Listener(Protocol):
     def over(self) -> None:
         """Note that a streamed reply is complete."""
 
+    def failed(self) -> None:
+        """Note that the reading of a streamed reply has raised, so that no more of it comes."""
+
 
 class Sent(NamedTuple):
     """A request as the client's method gets it."""

@@ -21,8 +21,10 @@ from otel_loopguard.instrumentation.aborts import abort_error
 from otel_loopguard.instrumentation.reported_calls import ReportedCall, ReportedCalls
 from otel_loopguard.store import background
 from otel_loopguard.telemetry.call_span import CallSpan, NativeSpan, printable_name
+from otel_loopguard.turns.gc_safety import garbage_collector
 from otel_loopguard.turns.message_lists import MessageList, MessageLists, Request, is_drawn, latest
 from otel_loopguard.turns.scope import Scope, current_scope
+from otel_loopguard.turns.thinking import Thinking
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -264,6 +266,8 @@ class Exchange:
         """The calls of the reply for other replicas of a gateway, if the provider keeps the conversation."""
         self._abort: Decision | None = None
         self._collector: Collector | None = None
+        self._thinking: Thinking | None = None
+        """The time of the request, once it is sent; None in no turn."""
 
     # --- the request ---------------------------------------------------------------------------------------------
 
@@ -300,6 +304,8 @@ class Exchange:
         one, delta, scope = self._list, self._delta, self._scope
         if one is None or delta is None:
             return None
+        if one.thinking is not None:
+            one.thinking.leave()
         if scope is not None and scope.call is None:
             self._reader.join_turn(one, scope.turn)
         elif delta.begins_turn:
@@ -433,11 +439,21 @@ class Exchange:
     def prepare(self, error: Callable[[], type[ToolLoopError]], args: Any, kwargs: Any) -> tuple[Any, Any]:
         """Return the arguments and keywords for the client's method, or raise the ``ToolLoopError`` that ends the run.
 
-        ``error``: return the class of that error.
+        ``error``: return the class of that error. The request is sent next: its time begins.
         """
         one = self._list
-        if one is None:
-            return args, kwargs
+        if one is not None:
+            args, kwargs = self._decided(one, error, args, kwargs)
+        turn, scope = None if one is None else one.turn, self._scope
+        if scope is not None and scope.call is None:
+            turn = scope.turn
+        self._thinking = None if turn is None else Thinking(self._reader.guard.clock, turn)
+        if one is not None:
+            one.thinking = self._thinking
+        return args, kwargs
+
+    def _decided(self, one: MessageList, error: Callable[[], type[ToolLoopError]], args: Any, kwargs: Any) -> Any:
+        """Return the arguments and keywords as the decisions ask for, or raise the error that ends the run."""
         ended = one.error
         if ended is None and self._abort is not None:
             trip = self._abort.trip
@@ -480,24 +496,40 @@ class Exchange:
 
     def listen(self, reply: Any) -> Any:
         """Listen to the reply. Return it for the program."""
+        if self._thinking is not None:
+            self._thinking.go_on()
         return self._sent.listen(reply, self)
 
     def whole(self, reply: Any) -> None:
         """Take a whole reply."""
+        self._end()
         read = self._sent.dialect.reply(reply)
         if read is not None:
             self._learn(read)
 
     def chunk(self, chunk: Any) -> None:
         """Take a chunk of a streamed reply."""
+        if self._thinking is not None:
+            self._thinking.go_on()
         if self._collector is None:
             self._collector = self._sent.dialect.collector()
         self._collector.add(chunk)
 
     def over(self) -> None:
         """Note that a streamed reply is complete."""
+        self._end()
         if self._collector is not None:
             self._learn(self._collector.reply())
+
+    def failed(self) -> None:
+        """Note that the request has failed, or the reading of its reply."""
+        self._end()
+
+    def _end(self) -> None:
+        """Tell the turn how long the model thought. An end under the garbage collector is not told."""
+        if self._thinking is not None and not (garbage_collector.running and garbage_collector.runs_here()):
+            with self.shield("model.thought"):
+                self._thinking.end()
 
     async def note(self) -> None:
         """Write the calls of the reply to the store, for other replicas of a gateway, and wait until it is done."""

@@ -75,6 +75,10 @@ def request_wrapper(read: Read, error: ErrorOf) -> Callable[[Original], Callable
             try:
                 token = _owner.set(ref(sending))
                 reply = wrapped(*args, **kwargs)
+            except BaseException:
+                with opened.shield("model.failed"):
+                    opened.failed()
+                raise
             finally:
                 sending.runs = False
                 with opened.shield("model.end"):
@@ -102,6 +106,10 @@ def async_request_wrapper(read: Read, error: ErrorOf) -> Callable[[Original], Ca
             try:
                 token = _owner.set(ref(sending))
                 reply = await wrapped(*args, **kwargs)
+            except BaseException:
+                with opened.shield("model.failed"):
+                    opened.failed()
+                raise
             finally:
                 sending.runs = False
                 with opened.shield("model.end"):

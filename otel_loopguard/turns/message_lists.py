@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from otel_loopguard.errors import ToolLoopError
     from otel_loopguard.guard.turn import Turn
     from otel_loopguard.turns.messages import Message, Reply, WrittenCall
+    from otel_loopguard.turns.thinking import Thinking
 
 MOST_LISTS: Final = 2_000
 """Message lists in memory. The next request of one that was dropped is read from its beginning."""
@@ -185,8 +186,8 @@ class MessageList:
     __slots__ = (
         "_last_number", "_message", "_numbers", "_replied", "_visible", "call_ids", "caller", "chain", "concluded",
         "error", "kept_chain", "kept_turn", "lock", "marks", "names", "on_probation", "open_calls", "owns_turn",
-        "replies", "root", "sentences", "ticks", "trace", "turn", "usage_key", "used", "verdicts", "was_cut", "whole",
-        "withdrawn",
+        "replies", "root", "sentences", "thinking", "ticks", "trace", "turn", "usage_key", "used", "verdicts",
+        "was_cut", "whole", "withdrawn",
     )  # fmt: skip
 
     def __init__(self, caller: Caller | None = None) -> None:  # noqa: PLR0915 - what is known about a message list
@@ -231,6 +232,8 @@ class MessageList:
         """True if the turn before was concluded or ended: then the next user message may be the program's own."""
         self.trace: SpanContext | None = None
         """The span of the turn's first call, or None."""
+        self.thinking: Thinking | None = None
+        """The time of the last request; None if it was in no turn."""
         self.ticks: dict[int, int] = {}
         """The turn's tick before the first call of a message of the model, by the message's number."""
         self.call_ids: Counter[str | None] = Counter()

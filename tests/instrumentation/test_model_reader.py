@@ -22,6 +22,7 @@ import pytest
 
 import otel_loopguard as loopguard
 from otel_loopguard import Action, Policy, ToolLoopError, semconv
+from otel_loopguard.guard.turn import Turn
 from otel_loopguard.instrumentation.model_api import JUDGED, Sent, may_be_proxy
 from otel_loopguard.instrumentation.models.openai_chat import CHAT
 from otel_loopguard.instrumentation.models.openai_responses import RESPONSES
@@ -29,8 +30,10 @@ from otel_loopguard.instrumentation.runtime import Runtime
 from otel_loopguard.testing import guarded
 from otel_loopguard.turns.message_lists import latest
 from otel_loopguard.turns.messages import Reply, WrittenCall
-from tests.models.scripts import Looping, Obedient, Working, call
+from tests.models.conversation import Call
+from tests.models.scripts import Looping, Obedient, Slow, Working, call
 from tests.models.server import Server
+from tests.models.wire import CHAT as WIRE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -100,6 +103,23 @@ class Agent:
                 self.runs += 1
                 result = self.run_tool(**json.loads(one.function.arguments))
                 self.messages.append({"role": "tool", "tool_call_id": one.id, "content": result})
+
+
+class Told:
+    """A model that calls once a conversation and thinks for 40 seconds, and what each turn is told."""
+
+    def __init__(self) -> None:
+        self.model = Slow(Working(READ))
+        self.seconds: list[tuple[str, float]] = []
+        self.guarded = partial(guarded, clock=self.model.clock)
+
+
+@pytest.fixture
+def told(monkeypatch: pytest.MonkeyPatch) -> Told:
+    """Note the id of the turn, and the seconds."""
+    told = Told()
+    monkeypatch.setattr(Turn, "thought", lambda turn, seconds: told.seconds.append((turn.id, seconds)))
+    return told
 
 
 def sentences(server: Server) -> list[str]:
@@ -441,6 +461,62 @@ def test_a_request_may_be_abandoned_in_another_context() -> None:
 
     with at_once():
         asyncio.run(abandon())
+
+
+# --- the time of a request ---------------------------------------------------------------------------------------
+
+
+def test_a_stream_that_the_program_leaves_has_taken_the_time_until_then() -> None:
+    """A program breaks off behind the call: the third read is a loop, however long its model thinks."""
+    model = Slow(Looping(READ))
+    messages: list[Any] = [{"role": "user", "content": QUESTION}]
+    with guarded(clock=model.clock) as recording, Server(model).running() as server:
+        agent = Agent(server)
+        for _ in range(4):
+            written = call_id = ""
+            stream = agent.client.chat.completions.create(model="gpt-4.1", messages=messages, tools=TOOLS, stream=True)
+            while not written.endswith("}"):
+                for piece in next(stream).choices[0].delta.tool_calls or ():
+                    call_id = piece.id or call_id
+                    written += (piece.function and piece.function.arguments) or ""
+            made = Call("read_file", json.loads(written), call_id)
+            messages += [*WIRE.calls(made), *WIRE.results((made, read_file("a.txt")))]
+    assert [(trip.count, trip.verdict) for trip in recording.trips] == [(2, "nudge"), (3, "block")]
+
+
+def asked_without_tools(server: Server) -> None:
+    """Ask for a text."""
+    agent = Agent(server)
+    agent.client.chat.completions.create(model="gpt-4.1", messages=[{"role": "user", "content": "task-2: sum it up"}])
+
+
+def test_a_request_in_no_turn_tells_none(told: Told) -> None:
+    """It has no tools, and nothing says whose it is."""
+    with told.guarded(), Server(told.model).running() as server:
+        asked_without_tools(server)
+    assert told.seconds == []
+
+
+def test_a_request_without_tools_takes_time_of_the_turn_around_it(told: Told) -> None:
+    """An agent has its model sum up what it found."""
+    with told.guarded(), Server(told.model).running() as server, loopguard.turn() as turn:
+        asked_without_tools(server)
+    assert told.seconds == [(turn.id, 40.0)]
+
+
+def test_a_request_inside_a_tool_call_takes_time_of_the_nested_turn(told: Told) -> None:
+    """The outer model waits for its call meanwhile, and does not think."""
+
+    @loopguard.tool
+    def delegate(path: str = "") -> str:
+        inner = Agent(server)
+        asked_without_tools(server)
+        return inner.ask("task-3: what is in it?")
+
+    with told.guarded(), Server(told.model).running() as server, loopguard.turn() as turn:
+        Agent(server, run_tool=delegate).ask()
+    outer, inner = turn.id, f"{turn.id}/1"
+    assert told.seconds == [(outer, 40.0), (inner, 40.0), (inner, 40.0), (outer, 40.0)]
 
 
 # --- results that the model has lost -----------------------------------------------------------------------------

@@ -83,3 +83,21 @@ class Failing:
             self._failed.add(request)
             raise RejectedError("The server is overloaded.", status=self._status)
         return self._script(asked)
+
+
+class Slow:
+    """Follows its script, and thinks so many seconds before each answer: its clock is moved by hand."""
+
+    def __init__(self, script: Script, *, seconds: float = 40.0) -> None:
+        self.script = script
+        self.seconds = seconds
+        self.now = 1_000.0
+
+    def clock(self) -> float:
+        """Return the time in seconds, for the guard."""
+        return self.now
+
+    def __call__(self, asked: Asked) -> Reply:
+        """Answer a request."""
+        self.now += self.seconds
+        return self.script(asked)

@@ -44,6 +44,10 @@ def _next(read: Callable[[], Any], listener: Listener) -> Any:
         with listener.shield("model.reply"):
             listener.over()
         raise
+    except BaseException:
+        with listener.shield("model.failed"):
+            listener.failed()
+        raise
     with listener.shield("model.chunk"):
         listener.chunk(chunk)
     return chunk
@@ -55,6 +59,10 @@ async def _anext(read: Callable[[], Any], listener: Listener) -> Any:
     except StopAsyncIteration:
         with listener.shield("model.reply"):
             listener.over()
+        raise
+    except BaseException:
+        with listener.shield("model.failed"):
+            listener.failed()
         raise
     with listener.shield("model.chunk"):
         listener.chunk(chunk)

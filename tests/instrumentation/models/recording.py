@@ -62,6 +62,9 @@ class Exchange:
         """Read a streamed reply."""
         self.reply = self._collector.reply()
 
+    def failed(self) -> None:
+        """Do nothing."""
+
 
 class Recorder:
     """All requests, in order."""

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from otel_loopguard import ToolLoopError
+from otel_loopguard.guard.turn import Turn
+from otel_loopguard.testing import guarded
 from tests.instrumentation.models.clients import CLIENTS, Client, Google, LiteLLM, Stainless
 from tests.instrumentation.models.recording import Exchange, recorded
-from tests.models.scripts import Working, call
+from tests.models.scripts import Failing, Slow, Working, call
 from tests.models.server import Server
 
 if TYPE_CHECKING:
@@ -32,10 +34,25 @@ EACH, STAINLESS = of_each(Client), of_each(Stainless)
 
 
 @pytest.fixture
-def server() -> Iterator[Server]:
-    """A model that looks once."""
-    with Server(Working(call("look", path="a")), gemini_ids=True).running() as server:
+def model() -> Slow:
+    """A model that looks once, and thinks for 40 seconds."""
+    return Slow(Working(call("look", path="a")))
+
+
+@pytest.fixture
+def server(model: Slow) -> Iterator[Server]:
+    """Its service."""
+    with Server(model, gemini_ids=True).running() as server:
         yield server
+
+
+@pytest.fixture
+def told(model: Slow, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[float]]:
+    """Guard a test. The list gets the seconds that a turn is told."""
+    seconds: list[float] = []
+    monkeypatch.setattr(Turn, "thought", lambda _, one: seconds.append(one))
+    with guarded(clock=model.clock):
+        yield seconds
 
 
 @pytest.fixture
@@ -154,3 +171,56 @@ def test_the_functions_are_of_the_same_sort_while_they_are_patched(client: Any) 
         assert not any(now is was for now, was in zip(client.patched(), functions, strict=True) if was)
         assert sorts() == plain
     assert client.patched() == functions
+
+
+# --- the time of a request ---------------------------------------------------------------------------------------
+
+
+@EACH
+def test_a_request_takes_until_its_reply_has_come(told: list[float], client: Any) -> None:
+    """The turn is told once."""
+    client.ask()
+    assert told == [40.0]
+
+
+@EACH
+def test_a_stream_takes_until_its_last_piece(told: list[float], client: Any, model: Slow) -> None:
+    """The turn is told once, and not before."""
+    pieces = 0
+    for _ in client.stream():
+        assert told == []
+        model.now += 1.0
+        pieces += 1
+    assert told == [40.0 + pieces]
+
+
+@EACH
+async def test_an_async_stream_takes_until_its_last_piece(told: list[float], client: Any, model: Slow) -> None:
+    """The turn is told once, and not before."""
+    pieces = 0
+    async for _ in await client.astream():
+        assert told == []
+        model.now += 1.0
+        pieces += 1
+    assert told == [40.0 + pieces]
+
+
+@EACH
+@pytest.mark.parametrize("streamed", [False, True])
+def test_a_request_that_fails_has_taken_its_time(
+    told: list[float], client: Any, model: Slow, *, streamed: bool
+) -> None:
+    """The exception is the client's, and the turn is told once."""
+    model.script = Failing(model.script, status=400)
+    with pytest.raises(Exception, match="overloaded"):
+        list(client.stream() if streamed else client.ask())
+    assert told == [40.0]
+
+
+@EACH
+async def test_an_async_request_that_fails_has_taken_its_time(told: list[float], client: Any, model: Slow) -> None:
+    """The exception is the client's, and the turn is told once."""
+    model.script = Failing(model.script, status=400)
+    with pytest.raises(Exception, match="overloaded"):
+        [piece async for piece in await client.astream()]
+    assert told == [40.0]

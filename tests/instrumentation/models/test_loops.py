@@ -5,18 +5,20 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import otel_loopguard as loopguard
 from otel_loopguard import Policy, ToolLoopError
 from otel_loopguard.testing import guarded
 from tests.instrumentation.models.recording import Exchange, nudge, recorded
 from tests.instrumentation.processes import NOTHING_EXPORTED, clean_environment
 from tests.models.loops import installed, run
-from tests.models.scripts import Failing, Looping, Working, call
+from tests.models.scripts import Failing, Looping, Slow, Working, call
 from tests.models.server import Server
 from tests.models.toolbox import Toolbox
 
@@ -159,6 +161,50 @@ def test_a_loop_is_ended(name: str, *, stubborn: bool) -> None:
     asked = [one.asked for one in server.exchanges if one.asked]
     assert [one.choice for one in asked] == [*["auto"] * 3, "none" if withdrawn else "auto"]
     assert [one.reads("[loopguard]") for one in asked] == [False, False, True, True]
+
+
+class GuardedToolbox(Toolbox):
+    """The same tools as guarded functions."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._guarded = {name: loopguard.tool(one) for name, one in super().functions().items()}
+
+    def functions(self) -> dict[str, Any]:
+        """The tools by name."""
+        return self._guarded
+
+
+def trips_of_a_loop(name: str, tools: Toolbox, seconds: float) -> list[Any]:
+    """The trips of an agent that reads one file again and again, at a model that thinks so long."""
+    model = Slow(Looping(READ, answer=ANSWER), seconds=seconds)
+    with (
+        Server(model).running() as server,
+        guarded(SOON, clock=model.clock) as recording,
+        suppress(ToolLoopError),
+        loopguard.turn(),
+    ):
+        run(LOOPS[name], server.url, QUESTION, tools)
+    assert recording.runtime is not None
+    assert recording.runtime.shield.seen == set()
+    return [(trip.mode, trip.count, trip.verdict, trip.action) for trip in recording.trips]
+
+
+@EACH
+def test_a_loop_over_a_slow_model_is_told_and_ended_as_over_a_quick_one(name: str) -> None:
+    """Forty seconds of thought before each read are no wait: the third is a loop."""
+    slow, quick = (trips_of_a_loop(name, Toolbox(), seconds) for seconds in (40.0, 0.0))
+    assert slow == quick
+    assert [trip[1] for trip in slow][:2] == [2, 3]
+    assert slow[1][2] == "conclude"
+
+
+@pytest.mark.parametrize("name", [name for name in LOOPS if not reads_no_reply(name)])
+def test_a_guarded_function_is_refused_over_a_slow_model_as_over_a_quick_one(name: str) -> None:
+    """The file is read twice, however long the model thinks."""
+    slow, quick = GuardedToolbox(), GuardedToolbox()
+    assert trips_of_a_loop(name, slow, 40.0) == trips_of_a_loop(name, quick, 0.0)
+    assert len(slow.runs) == len(quick.runs) == 2
 
 
 @pytest.mark.parametrize("name", [name for name in OF_EACH_API if name in LOOPS])

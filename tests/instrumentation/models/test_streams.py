@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from otel_loopguard.instrumentation.models.streams import Tapped
@@ -19,6 +21,10 @@ class Listener:
     def over(self) -> None:
         """Note the end."""
         self.heard.append("over")
+
+    def failed(self) -> None:
+        """Note the failure."""
+        self.heard.append("failed")
 
 
 def test_chunks_are_passed_on_and_counted_one_by_one():
@@ -44,17 +50,32 @@ async def test_async_chunks_are_passed_on():
     assert listener.heard == ["a", "b", "over"]
 
 
-def test_an_error_of_the_stream_passes_and_is_no_end():
+@pytest.mark.parametrize("error", [ConnectionError, KeyboardInterrupt])
+def test_an_error_of_the_stream_passes_and_is_no_end(error):
     """The reply is not complete."""
 
     def chunks():
         yield "a"
-        raise ConnectionError
+        raise error
 
     listener = Listener()
-    with pytest.raises(ConnectionError):
+    with pytest.raises(error):
         list(Tapped(chunks(), listener))
-    assert listener.heard == ["a"]
+    assert listener.heard == ["a", "failed"]
+
+
+@pytest.mark.parametrize("error", [ConnectionError, asyncio.CancelledError])
+async def test_an_error_of_an_async_stream_passes_and_is_no_end(error):
+    """In the same way."""
+
+    async def chunks():
+        yield "a"
+        raise error
+
+    listener = Listener()
+    with pytest.raises(error):
+        [chunk async for chunk in Tapped(chunks(), listener)]
+    assert listener.heard == ["a", "failed"]
 
 
 def test_a_stream_can_be_closed():
