@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from litellm.integrations.custom_logger import CustomLogger  # type: ignore[import-not-found]  # it is in the proxy only
 
-from otel_loopguard.gateway.gateway import alearn, judge, learn
+from otel_loopguard.gateway.gateway import alearn, fail, judge, learn
 from otel_loopguard.gateway.refusal import fields, message
 from otel_loopguard.instrumentation.runtime import active_runtime
 from otel_loopguard.semconv import ERROR_REFUSED
@@ -37,6 +37,10 @@ class LoopGuard(CustomLogger):  # type: ignore[misc]  # the base class is in the
     async def async_post_call_success_hook(self, data: Any, user_api_key_dict: Any, response: Any) -> None:  # noqa: ARG002 - the proxy's signature
         """Learn the calls of a whole reply before the client has it: the next request may go to another replica."""
         await alearn(response, data.get("litellm_call_id"))
+
+    async def async_post_call_failure_hook(self, request_data: Any, *_: Any, **__: Any) -> None:
+        """Note that a request has failed, with all its retries and fallbacks, or the stream of its reply."""
+        fail(request_data.get("litellm_call_id"))
 
     async def async_log_success_event(self, kwargs: Any, response_obj: Any, start_time: Any, end_time: Any) -> None:  # noqa: ARG002 - the proxy's signature
         """Learn the calls and the tokens of a reply, streamed or not."""

@@ -1,7 +1,7 @@
 """Judge the requests that pass a proxy, and learn from the replies.
 
 A request has all calls and results so far, so the stream of a reply is never touched. The reply is read when the proxy
-logs it: for the time at which its calls were written, and for its tokens.
+logs it: for the time at which its calls were written, for the time that the model thought, and for its tokens.
 """
 
 from __future__ import annotations
@@ -120,6 +120,14 @@ async def alearn(reply: Any, call_id: Any) -> None:
         exchange = _learnt(reply, call_id)
         if exchange is not None:
             await exchange.note()
+
+
+def fail(call_id: Any) -> None:
+    """Note that the request of the running task has failed. ``call_id``: the proxy's id of the request."""
+    with Shield()("gateway.runtime"):
+        pending = _pending.get()
+        if pending is not None and pending.exchange is not None and call_id == pending.call_id:
+            pending.exchange.failed()
 
 
 def _learnt(reply: Any, call_id: Any) -> Exchange | None:

@@ -20,11 +20,14 @@ from otel_loopguard.instrumentation.models.openai_chat import CHAT
 from otel_loopguard.instrumentation.runtime import active_runtime
 from otel_loopguard.testing import guarded
 from otel_loopguard.turns.message_lists import MessageList, MessageLists
-from tests.models.conversation import Call
+from tests.instrumentation.models.dialects import APIS
+from tests.models.conversation import Asked, Call, Message, Reply
 from tests.models.wire import CHAT as WIRE
 from tests.models.wire import looped
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from otel_loopguard.errors import ToolLoopError
     from otel_loopguard.testing import Recording
 
@@ -283,6 +286,121 @@ async def test_a_reply_of_another_request_in_the_same_task_is_not_learnt() -> No
         sender.context.run(gateway.learn, reply(7), "2")
         assert recording.runtime is not None
         assert recording.runtime.reader.lists.find_open("read_file", "call_7") is None
+
+
+# --- the time of a request ---------------------------------------------------------------------------------------
+
+
+class Agent:
+    """Reads one file again and again, over one API of the proxy. Its clock is moved by hand."""
+
+    def __init__(self, api: str, *, fails: bool = False) -> None:
+        self.api = APIS[api]
+        self.kind = {"chat": "acompletion", "responses": "aresponses", "messages": "anthropic_messages"}[api]
+        self.fails = fails
+        """True if each request fails once, and is sent again."""
+        self.now = 1_000.0
+        self.entries: list[Any] = [self.api.wire.user()]
+        self.learn: Callable[[Any], Awaitable[None]] = self.learn_whole
+
+    async def run(self, thought: float, requests: int = 11) -> list[Any]:
+        """Make requests, of which each takes so long. Return the trips."""
+        with guarded(clock=lambda: self.now) as recording:
+            for number in range(requests):
+                await asyncio.get_running_loop().create_task(self.request(number + 1, thought))
+            assert recording.runtime is not None
+            assert recording.runtime.shield.seen == set()
+        return [(trip.mode, trip.count, trip.verdict, trip.action) for trip in recording.trips]
+
+    async def request(self, number: int, thought: float) -> None:
+        """Make a request, and the call of its reply, if it has one."""
+        for fails in [True, False] if self.fails else [False]:
+            body = {**self.api.wire.body(self.entries, [self.api.wire.tool()]), "model": "m", "litellm_call_id": "1"}
+            if await gateway.judge(ALICE, body, self.kind) is not None:
+                return
+            self.now += thought
+            if fails:
+                gateway.fail("1")
+        asked = Asked((Message("user", "task-1: who?"),), number=number)
+        answer = self.api.service.answer(asked, Reply("", (nth(number),)), body)
+        await self.learn(answer)
+        step = self.api.wire.read(answer)
+        self.entries += [*step.entries, *self.api.wire.results((step.calls[0], "text"))]
+
+    @staticmethod
+    async def learn_whole(answer: Any) -> None:
+        """Learn a reply before its client has it, as the proxy says, and then from its log."""
+        await gateway.alearn(answer, "1")
+        gateway.learn(answer, "1")
+
+    @staticmethod
+    async def learn_from_log(answer: Any) -> None:
+        """Learn a reply that was streamed."""
+        gateway.learn(answer, "1")
+
+
+EACH_API = pytest.mark.parametrize("api", ["chat", "responses", "messages"])
+
+
+@EACH_API
+@pytest.mark.parametrize("learn", ["learn_whole", "learn_from_log"])
+async def test_a_loop_over_a_slow_model_is_told_and_ended_as_over_a_quick_one(api: str, learn: str) -> None:
+    """Forty seconds of thought before each read are no wait: the third is a loop."""
+    slow, quick = Agent(api), Agent(api)
+    slow.learn = quick.learn = getattr(Agent, learn)
+    trips = await slow.run(40.0)
+    assert trips == await quick.run(0.0)
+    assert [trip[1:] for trip in trips][:2] == [(2, "nudge", "nudge"), (3, "block", "nudge")]
+
+
+@EACH_API
+async def test_a_request_that_failed_has_taken_its_time(api: str) -> None:
+    """The client sends it again: both times are thought, and each counts once."""
+    assert await Agent(api, fails=True).run(40.0) == await Agent(api).run(0.0)
+
+
+async def test_a_reply_that_is_logged_after_the_next_request_adds_no_thought() -> None:
+    """Its call has been counted by then, and only time since a call counts. That of the next request does."""
+    now = [0.0]
+    with guarded(clock=lambda: now[0]) as recording:
+        senders = Sender(), Sender()
+        await senders[0].send(conversation(1))
+        now[0] = 100.0
+        await senders[1].send(conversation(2))
+        assert recording.runtime is not None
+        (turn,) = (one.turn for one in recording.runtime.reader.lists._lists.values())
+        assert turn is not None
+        senders[0].context.run(gateway.learn, reply(2), "1")
+        assert turn.current.history.thought == 0.0
+        now[0] = 140.0
+        senders[1].context.run(gateway.learn, reply(3), "1")
+        assert turn.current.history.thought == 40.0
+
+
+@pytest.mark.parametrize("call_id", [None, "2"])
+async def test_the_failure_of_another_request_tells_nothing(
+    call_id: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A guardrail of the proxy may ask a model, too; and a request may fail before it is read."""
+    told: list[float] = []
+    monkeypatch.setattr(Turn, "thought", lambda _, seconds: told.append(seconds))
+    times = iter(range(1_000))
+    gateway.fail(call_id)
+    with guarded(clock=lambda: float(next(times))):
+        sender = Sender()
+        await sender.send(conversation(1))
+        sender.context.run(gateway.fail, call_id)
+        assert told == []
+        sender.context.run(gateway.fail, "1")
+        assert len(told) == 1
+
+
+async def test_a_request_in_no_turn_tells_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first one of a conversation has no calls yet."""
+    told: list[float] = []
+    monkeypatch.setattr(Turn, "thought", lambda _, seconds: told.append(seconds))
+    await Agent("chat").run(40.0, 1)
+    assert told == []
 
 
 # --- spans -------------------------------------------------------------------------------------------------------

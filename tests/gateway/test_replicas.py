@@ -6,7 +6,7 @@ import asyncio
 import itertools
 import random
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -21,6 +21,9 @@ from tests.models.wire import CHAT as WIRE
 from tests.models.wire import looped
 from tests.store.memory import FlakyStore
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 ALICE, BOB = SimpleNamespace(api_key="alice"), SimpleNamespace(api_key="bob")
 TOOLS = [WIRE.tool()]
 
@@ -28,10 +31,10 @@ TOOLS = [WIRE.tool()]
 class Replica:
     """A gateway of its own, with the telemetry that it exports."""
 
-    def __init__(self, store: FlakyStore | None) -> None:
+    def __init__(self, store: FlakyStore | None, clock: Callable[[], float] = lambda: 0.0) -> None:
         self.recording = Recording()
         self.runtime = Runtime(
-            guard=Guard(Policy(hash_key=b"k" * 16), store=store, clock=lambda: 0.0),
+            guard=Guard(Policy(hash_key=b"k" * 16), store=store, clock=clock),
             tracer_provider=self.recording.tracer_provider,
             meter_provider=self.recording.meter_provider,
         )
@@ -168,7 +171,12 @@ async def test_without_a_store_each_replica_judges_what_it_sees() -> None:
     assert all(one.recording.trips for one in replicas)
 
 
-async def kept(replicas: list[Replica], auth: Any = ALICE, paths: str = "SSSSSSSSSSS") -> list[tuple[Any, Any, str]]:
+async def kept(
+    replicas: list[Replica],
+    auth: Any = ALICE,
+    paths: str = "SSSSSSSSSSS",
+    think: Callable[[], None] = lambda: None,
+) -> list[tuple[Any, Any, str]]:
     """The requests of a conversation that the provider keeps, each through the next replica, as they leave it."""
 
     async def ask(replica: Replica, step: int) -> tuple[Any, Any, str]:
@@ -179,6 +187,7 @@ async def kept(replicas: list[Replica], auth: Any = ALICE, paths: str = "SSSSSSS
             data["previous_response_id"] = f"resp_{step}"
         data |= {"litellm_call_id": f"request-{step}", "proxy_server_request": {"headers": {}}}
         error = await gateway._judge(replica.runtime, RESPONSES, auth, data)
+        think()
         call = {
             "type": "function_call",
             "call_id": f"call_{step + 1}",
@@ -206,6 +215,19 @@ async def test_a_conversation_that_the_provider_keeps_is_judged_as_by_one() -> N
     assert reported(replicas) == EXACT
     stored = [state for _, state in store.cells.values()]
     assert not any(b"SECRET" in data or b"SECRET".hex().encode() in data for data in stored)
+
+
+@pytest.mark.parametrize("count", [1, 3])
+async def test_a_slow_model_whose_provider_keeps_the_conversation_is_judged_as_a_quick_one(count: int) -> None:
+    """A replica tells the others by the turn that they share how long the model thought."""
+    now = [0.0]
+
+    def think() -> None:
+        now[0] += 40.0
+
+    store = FlakyStore(lambda: now[0])
+    replicas = [Replica(store, lambda: now[0]) for _ in range(count)]
+    assert await kept(replicas, think=think) == await kept([Replica(None)])
 
 
 async def test_a_noted_call_is_found_by_its_caller_only() -> None:
