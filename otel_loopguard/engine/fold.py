@@ -234,7 +234,7 @@ def _found(state: State, event: Found, now: float | None) -> Verdict:
 def _cancelled(state: State, began: Began, now: float | None) -> None:
     """Count the time that a cancelled call ran: the idle clock stands still then."""
     if now is not None:
-        state.history.be_active(now)
+        state.history.active_at, state.history.thinking = now, 0.0
     batch = state.batch
     if batch is not None and began.call_id in batch.started:
         batch.interrupted = True

@@ -8,7 +8,6 @@ prove anything. Each step of a call is one generator, which yields what has to b
 from __future__ import annotations
 
 import asyncio
-import math
 from dataclasses import dataclass
 from itertools import count
 from threading import RLock
@@ -91,7 +90,7 @@ class Turn:
 
     __slots__ = (
         "__weakref__", "_firsts", "_made_messages", "_results", "_tree", "cell", "changing", "compiled", "current",
-        "enforced", "host", "id", "known_as", "last_used", "lock", "parent", "running", "source", "thought_until",
+        "enforced", "host", "id", "known_as", "last_used", "lock", "parent", "running", "source",
     )  # fmt: skip
 
     def __init__(
@@ -117,7 +116,6 @@ class Turn:
         self.host = host
         self.last_used = host.clock()
         """The seconds of the guard's clock at the last event."""
-        self.thought_until = -math.inf
         """The time of the guard's clock until which ``Thinking`` has told the turn of its model requests."""
         self.lock = RLock()
         self.changing = False

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Thinking:
-    """A model request that is sent now. Its turn is told each second once, also if requests overlap."""
+    """A model request that is sent now. Where requests overlap, the turn counts each second once."""
 
     __slots__ = ("_clock", "_since", "_tick", "_turn", "_until")
 
@@ -46,7 +46,6 @@ class Thinking:
             self._tell(self._turn, self._until)
 
     def _tell(self, turn: Turn, until: float) -> None:
-        since, self._since = max(self._since, turn.thought_until), until
+        since, self._since = self._since, until
         if until > since:
-            turn.thought_until = until
             turn.thought(until - since)

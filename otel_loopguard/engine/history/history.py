@@ -55,8 +55,8 @@ class History:
         "gates", "idle", "insisting", "judged", "keys", "last_key", "last_pending", "last_started",
         "losses", "most_calls", "news", "no_news_in_row", "no_news_in_turn", "open_registry", "open_trips", "pairs",
         "pauses", "reached", "refusals", "refused_message", "repeated", "results", "run_once", "shapes",
-        "started_by_tool", "streak", "thinking", "thought", "tick", "tools", "unknown_answered", "unknown_calls",
-        "waits", "wall", "window",
+        "started_by_tool", "streak", "thinking", "thought", "thought_at", "tick", "tools", "unknown_answered",
+        "unknown_calls", "waits", "wall", "window",
     )  # fmt: skip
 
     def __init__(  # noqa: PLR0915 - a statement for each field
@@ -82,6 +82,8 @@ class History:
         """The seconds in which the model thought."""
         self.thinking = 0.0
         """Those of them since ``active_at``."""
+        self.thought_at = 0.0
+        """The time until which the model is known to have thought."""
         self.active_at = math.inf
         """The time at which a call last started or ended; infinite before the first."""
         self.pauses: list[float] = []
@@ -203,19 +205,16 @@ class History:
         lines, repeated = self.few_lines, self.repeated
         return {key: _line(lines, place) for place, key in enumerate(self.few) if key not in repeated}
 
-    def be_active(self, now: float) -> None:
-        """Note that a call starts or ends."""
-        self.active_at, self.thinking = now, 0.0
-
     def think(self, seconds: float, now: float | None) -> None:
-        """Note that the model thought for these seconds until now. Only those count in which no call started or ended.
+        """Note that the model thought for these seconds until now. Each second counts once, and none that a call took.
 
         A negative number, more than a day, and any before the first call count as none.
         """
         if now is not None and 0 < seconds <= LONGEST_THOUGHT:
-            more = max(0.0, min(seconds, now - self.active_at - self.thinking))
+            more = max(0.0, min(seconds, now - max(self.active_at, self.thought_at)))
             self.thinking += more
             self.thought += more
+            self.thought_at = now
 
     def calls_of(self, record: Record) -> int:
         """Return how many calls of this call's tool have started, this one included once it has started."""
@@ -358,7 +357,8 @@ class History:
 
 
 _COUNTERS = (
-    "tick", "calls", "judged", "news", "changes", "waits", "idle", "wall", "thought", "thinking", "pauses",
+    "tick", "calls", "judged", "news", "changes", "waits", "idle", "wall", "thought", "thinking", "thought_at",
+    "pauses",
     "last_pending", "last_started", "no_news_in_row", "no_news_in_turn", "errors_in_row", "unknown_calls", "refusals",
     "refused_message", "conclude_at", "concluded_at", "last_key", "streak", "open_registry",
 )  # fmt: skip

@@ -45,6 +45,7 @@ _64_BITS = 0xFFFFFFFFFFFFFFFF
 _MASKED_SALT = 0xC2B2AE3D27D4EB4F
 """Tells a masked form from a result: text without volatile parts has the same bytes in both."""
 _NOT_NEW = frozenset({_SAME, _ALIKE})
+_MAY_WAIT = frozenset({_WAIT, _UNKNOWN, _SHELL})
 
 
 # --- before a call -----------------------------------------------------------------------------------------------
@@ -108,7 +109,7 @@ def start(history: History, record: Record) -> None:
     history.idle, history.wall = record.idle, record.wall
     history.last_started = record.key
     if record.at is not None:
-        history.be_active(record.at)
+        history.active_at, history.thinking = record.at, 0.0
     if record.resumed:
         return
     history.calls += 1
@@ -196,10 +197,11 @@ def end(
     record.error, record.transient, record.pending = facts.is_error, facts.transient, facts.pending
     record.brief, record.over, record.retry_after = facts.brief, facts.over, facts.retry_after
     record.empty = facts.empty
-    _find_wait(history, record, now)
+    if record.kind in _MAY_WAIT:
+        _find_wait(history, record, now)
     flags, refusals = _flags(record, facts), history.refusals
     if now is not None:
-        history.be_active(now)
+        history.active_at, history.thinking = now, 0.0
     stats = record.stats or history.find(record.key)
     if stats is not None and history.losses is not None and record.lost:
         record.stats = stats

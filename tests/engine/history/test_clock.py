@@ -68,6 +68,16 @@ def test_more_thought_than_time_has_passed_counts_as_that_time():
     assert agent.turn.current.history.thought == 80.0
 
 
+def test_requests_that_overlap_count_each_second_once():
+    """Three layers of a program may tell of the same request."""
+    agent = Agent()
+    agent.refused_at(READ, at_most=1)
+    agent.now += 50.0
+    for _ in range(3):
+        agent.turn.thought(20.0)
+    assert agent.turn.current.history.thought == 20.0
+
+
 def test_thought_before_the_first_call_counts_for_nothing():
     """No pause has begun."""
     agent = Agent()

@@ -309,7 +309,8 @@ class NaiveTurn:
     def thought(self, seconds: float) -> None:
         """Note that the model thought for these seconds until now."""
         now = self.clock()
-        self.thoughts.append((now, min(max(0.0, seconds), now - self._active_at(now) - self._thinking(now))))
+        known = max([self._active_at(now), *(at for at, _ in self.thoughts)])
+        self.thoughts.append((now, min(max(0.0, seconds), now - known)))
 
     @staticmethod
     def _doubled(first: int) -> Iterator[int]:
