@@ -172,7 +172,7 @@ def _other_call() -> Span:
 def _run_program(recording: Recording) -> None:
     """Make calls of every sort: by hand, of a framework's agent, and of another instrumentation."""
     runtime: Any = recording.runtime
-    known = ("look", "fetch", "wait", "open")
+    known = ("look", "fetch", "wait", "open", "frobnicate")
 
     def call(tool: str, result: str | dict[str, str], **arguments: str) -> None:
         loopguard.call(tool, arguments, lambda **_: result, call_id="a call", known_tools=known)
@@ -187,6 +187,8 @@ def _run_program(recording: Recording) -> None:
             call("look", "503 service unavailable, retry after 5 s", path="c")
             call("look", "status: finished", path="d")
             call("look", "no results", path="e")
+        for number in range(3):
+            call("frobnicate", f"queued: 7a{number}b5c9d")
         for path in "abc":
             call("open", "Error: the disk is full", path=path)
         call("a tool that is not registered", "")

@@ -122,6 +122,8 @@ RESULT_OVER: Final = "loopguard.result_over"
 """The result of a repeated call says that nothing is left to wait for."""
 RETRY_AFTER: Final = "loopguard.retry_after"
 """The seconds after which the result, or the error, asks to be tried again."""
+RESULT_ACTED: Final = "loopguard.result_acted"
+"""The result of a repeated call is that of the last one with another id: it has acted again."""
 RESULT_EMPTY: Final = "loopguard.result_empty"
 """The result says nothing, or says that nothing was found.
 

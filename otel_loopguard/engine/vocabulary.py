@@ -209,6 +209,8 @@ class Record:
 
     # A field that most records never need has its value in the class: to set them all would cost each call more. Slots
     # with ``__getattr__`` would, too: Python reads no attribute of such a class fast, from 3.11 on.
+    acted: bool = False
+    """True if the result is the receipt of the last run with another id: the call has acted again."""
     alone: bool = False
     """True if no other call was started since the last run of this one."""
     arguments: int

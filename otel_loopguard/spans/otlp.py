@@ -206,6 +206,7 @@ class RecordedCall(NamedTuple):
                 news=attributes.get(semconv.NO_NEWS) is not True,
                 row=_number(attributes.get(semconv.EQUAL_IN_ROW)) or 1,
                 turns_without_news=_number(attributes.get(semconv.TURNS_WITHOUT_NEWS)),
+                acted=attributes.get(semconv.RESULT_ACTED) is True,
             ),
         )
 

@@ -381,20 +381,28 @@ def _add_findings(attributes: dict[str, Any], record: Record, result: int) -> No
         attributes[semconv.RESULT_TRANSIENT] = True
     if record.pending:
         attributes[semconv.RESULT_PENDING] = True
-    if record.empty:
-        attributes[semconv.RESULT_EMPTY] = Emptiness(record.empty).name.lower()
-    if record.over and not record.error:
-        attributes[semconv.RESULT_OVER] = True
-    if record.retry_after:
-        attributes[semconv.RETRY_AFTER] = record.retry_after
-    if record.brief and not record.error:
-        attributes[semconv.RESULT_BRIEF] = True
+    if record.brief or record.over or record.retry_after or record.empty or record.acted:
+        _add_words(attributes, record)
     if not record.news:
         attributes[semconv.NO_NEWS] = True
     if record.equal_in_row > 1:
         attributes[semconv.EQUAL_IN_ROW] = record.equal_in_row
     if record.turns_without_news is not None:
         attributes[semconv.TURNS_WITHOUT_NEWS] = record.turns_without_news
+
+
+def _add_words(attributes: dict[str, Any], record: Record) -> None:
+    """Add what the guard has read in a short result, or in an error."""
+    if record.brief and not record.error:
+        attributes[semconv.RESULT_BRIEF] = True
+    if record.over and not record.error:
+        attributes[semconv.RESULT_OVER] = True
+    if record.retry_after:
+        attributes[semconv.RETRY_AFTER] = record.retry_after
+    if record.empty:
+        attributes[semconv.RESULT_EMPTY] = Emptiness(record.empty).name.lower()
+    if record.acted:
+        attributes[semconv.RESULT_ACTED] = True
 
 
 def _add_usage(attributes: dict[str, Any], usage: Usage) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from otel_loopguard.engine.detectors.row import About, Detector, at_a_repeat
+from otel_loopguard.engine.detectors.row import About, Detector, Sentences, at_a_repeat
 from otel_loopguard.engine.detectors.trips import refusal, trip, unchanged
 from otel_loopguard.engine.rule import Rule
 from otel_loopguard.engine.settings import Setting
@@ -15,14 +15,20 @@ if TYPE_CHECKING:
 
 
 def before(history: History, record: Record, rule: Rule) -> Trip | None:
-    """Refuse the second run of a tool declared ``once``, and the fifth of one whose server calls it destructive."""
+    """Refuse the second run of a tool declared ``once``, and the fifth of one whose server calls it destructive.
+
+    The second run of a tool that moves money by its name is refused, too; there the model may insist.
+    """
     stats = record.stats
     if stats is None or not stats.successes or not record.kind.is_evidence:
         return None
     count = stats.successes + 1
-    if record.resolved.tool.contract.once:
-        limit = rule.block or 0
+    tool, limit = record.resolved.tool, rule.block or 0
+    if tool.contract.once:
         return trip(record, ROW.mode, count, limit, Action.BLOCK) if 0 < limit <= count else None
+    if _is_payment(tool):
+        is_due = 0 < limit <= count and unchanged(history, record)
+        return trip(record, ROW.mode, count, limit, Action.BLOCK, insistable=True, reason="money") if is_due else None
     limit = rule.block_if_destructive or 0
     if not 0 < limit <= count or not _may_be_destructive(record) or not unchanged(history, record):
         return None
@@ -34,9 +40,14 @@ def after(_history: History, record: Record, rule: Rule) -> Trip | None:
     stats = record.stats
     if stats is None or record.error or not rule.nudge or stats.successes < rule.nudge or not record.kind.is_evidence:
         return None
-    if not (record.resolved.tool.contract.once or _may_be_destructive(record)):
+    tool = record.resolved.tool
+    if not (tool.contract.once or _is_payment(tool) or _may_be_destructive(record)):
         return None
     return trip(record, ROW.mode, stats.successes, rule.nudge, Action.NUDGE)
+
+
+def _is_payment(tool: Any) -> bool:
+    return bool(tool.moves_money) and tool.contract.once is None
 
 
 def _may_be_destructive(record: Record) -> bool:
@@ -45,10 +56,10 @@ def _may_be_destructive(record: Record) -> bool:
 
 
 def concerns(tool: Any, _policy: Any) -> bool:
-    """Return True if the tool is declared ``once``, or its server calls it destructive and ``once`` is left open."""
+    """Return True for a tool declared ``once``; with ``once`` left open, if it is destructive or moves money."""
     hints = tool.hints
     hinted = hints is not None and hints.destructive is True and hints.idempotent is False
-    return bool(tool.contract.once) or (hinted and tool.contract.once is None)
+    return bool(tool.contract.once) or _is_payment(tool) or (hinted and tool.contract.once is None)
 
 
 ROW = Detector(
@@ -67,6 +78,12 @@ ROW = Detector(
     may_trip_from=at_a_repeat,
     refusal="{tool} has already been done with these arguments; it must not happen twice.",
     nudge="This has now been done {count} times with the same arguments.",
+    reasons={
+        "money": Sentences(
+            "{tool} has succeeded with these arguments before: it may have been done already. See what it did.",
+            advice="none",
+        )
+    },
     tells_by_nudge=True,
     is_declared=True,
     about=About(
@@ -75,9 +92,10 @@ ROW = Detector(
         told="2nd",
         refused="2nd",
         precisely=(
-            "a tool declared `once`, or called destructive by its server, succeeds again",
+            "a tool declared `once`, one that moves money by its name, or one called destructive by its server, "
+            "succeeds again",
             "2nd",
-            "2nd; the 5th if its server says so",
+            "2nd, unless it insists where only the name says so; the 5th if its server says so",
         ),
         cause="the acknowledgement of the effect does not say that it happened",
     ),

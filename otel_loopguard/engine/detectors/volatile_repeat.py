@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def before(history: History, record: Record, rule: Rule) -> Trip | None:
-    """Refuse the twentieth run that is *alike*, with no change in between."""
+    """Refuse the twentieth run that is *alike* without a number never seen before, with no change in between."""
     stats = record.stats
     if stats is None or not rule.block or stats.alike + 1 < rule.block:
         return None
@@ -26,17 +26,20 @@ def before(history: History, record: Record, rule: Rule) -> Trip | None:
 
 
 def after(history: History, record: Record, rule: Rule) -> Trip | None:
-    """Nudge at the fifth run that is *alike*, and at the eighth equal call in a row, whatever it returned."""
+    """Nudge at the fifth run that is *alike*, at the tenth if its numbers are new, and at the eighth call in a row."""
     stats, limit = record.stats, record.limit
     if stats is None or limit is None or not record.kind.is_evidence or record.concurrent:
         return None
-    if record.sameness is Sameness.ALIKE and rule.nudge and stats.alike >= rule.nudge:
-        return trip(record, ROW.mode, stats.alike, rule.nudge, Action.NUDGE)
+    if record.sameness is Sameness.ALIKE and rule.nudge:
+        due, reason = (rule.nudge, "") if stats.alike >= rule.nudge else (2 * rule.nudge, "numbers")
+        if stats.varied >= due:
+            return trip(record, ROW.mode, stats.varied, due, Action.NUDGE, reason=reason)
     patient = limit.reason is Reason.PATIENT or record.waited
     due = (rule.nudge_any_result or 0) * (4 if record.news else 3 if patient else 1)
     if not due or history.streak < due or history.last_key != record.key:
         return None
-    return trip(record, ROW.mode, history.streak, due, Action.NUDGE, reason="any_result")
+    reason = "new_results" if record.news else "any_result"
+    return trip(record, ROW.mode, history.streak, due, Action.NUDGE, reason=reason)
 
 
 ROW = Detector(
@@ -53,18 +56,24 @@ ROW = Detector(
     untried=False,
     judges_news=False,
     may_trip_from=at_a_repeat,
-    refusal="{tool} was called {before} times with these arguments; only ids and numbers differed.",
+    refusal="{tool} was called {before} times with these arguments; only ids and numbers seen before differed.",
     nudge="This is call {count} with these arguments; only ids and numbers differ in what it returns.",
-    reasons={"any_result": Sentences(nudge="This is at least call {count} with the same arguments.")},
+    reasons={
+        "any_result": Sentences(nudge="This is at least call {count} with the same arguments."),
+        "new_results": Sentences(nudge="This is at least call {count} with the same arguments.", advice="none"),
+        "numbers": Sentences(
+            nudge="This is call {count} with these arguments; only numbers are new in what it returns.", advice="none"
+        ),
+    },
     about=About(
         title="same except ids and times",
-        agent="gets results in which only ids and numbers are new",
-        told="5th",
-        refused="20th",
+        agent="gets results in which only ids, and numbers seen before, differ",
+        told="5th; 10th if the numbers are new",
+        refused="20th; never if the numbers are new",
         precisely=(
-            "one call gets results in which only ids and numbers are new; one call runs in a row, whatever it returns",
-            "5th; 8th, or 32nd if its results are new",
-            "20th; never",
+            "one call gets results in which only ids and numbers differ; one call runs in a row, whatever it returns",
+            "5th, or 10th if the numbers were never seen before; 8th, or 32nd if its results are new",
+            "20th, never if the numbers are new; never",
         ),
         cause="the agent has all it needs and does not notice",
     ),

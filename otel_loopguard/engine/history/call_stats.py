@@ -46,9 +46,9 @@ class CallStats:
     """
 
     __slots__ = (
-        "alike", "changes", "details", "equal", "evidence", "first_index", "flags", "idle", "last_end", "last_index",
-        "lifted_at", "moves", "news", "refused", "result", "retry_after", "same_since", "steady", "successes", "vain",
-        "waits", "wall",
+        "alike", "changes", "details", "equal", "evidence", "first_index", "flags", "idle", "ids", "last_end",
+        "last_index", "lifted_at", "moves", "news", "refused", "result", "retry_after", "same_since", "steady",
+        "successes", "vain", "varied", "waits", "wall",
     )  # fmt: skip
 
     def __init__(self, line: bytes) -> None:
@@ -67,11 +67,15 @@ class CallStats:
         self.steady = 1
         """Runs in a row whose results are the same or alike, whatever was done in between."""
         self.alike = 1
-        """Runs in a row without a change in between whose results differ only in ids and numbers."""
+        """Runs in a row without a change in between whose results differ only in ids, and in numbers seen before."""
+        self.varied = 1
+        """The same, with numbers never seen before."""
         self.refused = 0
         """Refusals since the last run."""
         self.lifted_at: float = 0
         """The second (see ``clock.time_of``) from which the call runs again after a refusal; 0 if there is none."""
+        self.ids = 0
+        """The fingerprint of the ids in the last receipt; 0 if there was none."""
         self.retry_after: float = 0
         """The seconds after which the last result asked to be tried again; 0 if it did not say."""
         self.vain = 0
@@ -90,7 +94,15 @@ class CallStats:
 
     def reset_evidence(self, wall: float) -> None:
         """Drop the evidence, because the result is another one. ``wall``: the turn's clock of that name now."""
-        self.evidence, self.equal, self.alike, self.steady, self.vain, self.same_since = 0, 1, 1, 1, 0, wall
+        self.evidence, self.equal, self.alike, self.varied, self.steady, self.vain, self.same_since = (
+            0,
+            1,
+            1,
+            1,
+            1,
+            0,
+            wall,
+        )
 
     def to_list(self) -> list[Any]:
         """Return the statistics as plain values."""

@@ -14,7 +14,7 @@ import math
 from statistics import median
 from typing import TYPE_CHECKING
 
-from otel_loopguard.engine.history.call_stats import PENDING
+from otel_loopguard.engine.history.call_stats import ACTED, PENDING
 
 if TYPE_CHECKING:
     from otel_loopguard.engine.history.call_stats import CallStats
@@ -55,7 +55,7 @@ def time_of(history: History, record: Record, stats: CallStats) -> float:
 
 
 def _changes_by_itself(record: Record, stats: CallStats) -> bool:
-    return record.kind.polls or stats.flags & PENDING > 0
+    return record.kind.polls or stats.flags & (PENDING | ACTED) == PENDING
 
 
 def _idle_since(record: Record, stats: CallStats) -> float:

@@ -70,7 +70,8 @@ def limit_of(history: History, record: Record, stats: CallStats, flags: int, sin
     mode, reason = _REPEAT, Reason.REPEAT
     awaits = flags & ACKNOWLEDGED and history.last_pending > stats.last_end  # an unknown tool may wait
     is_patient = kind.is_patient and not (kind is Kind.POLL and flags & OVER)
-    if is_patient or flags & PENDING or waits or awaits:
+    is_pending = flags & (PENDING | ACTED) == PENDING  # a receipt often says so, and there is nothing to wait for
+    if is_patient or is_pending or waits or awaits:
         block, reason = rules[_POLL].block or 0, Reason.PATIENT
         if kind.polls or not kind.is_patient:  # not a tool that ends the agent's part
             mode = _POLL
@@ -117,7 +118,7 @@ def weigh(history: History, record: Record, stats: CallStats, flags: int) -> Non
     if limit.forgets:
         stats.evidence = 0
     if record.changed_between:
-        stats.alike = 1
+        stats.alike = stats.varied = 1
     if record.sameness is _SAME:
         stats.equal += 1
         stats.steady += 1
@@ -127,7 +128,8 @@ def weigh(history: History, record: Record, stats: CallStats, flags: int) -> Non
     elif record.sameness is _ALIKE:
         stats.evidence, stats.equal, stats.same_since = 0, 1, history.wall
         stats.steady += 1
-        stats.alike += not record.changed_between
+        stats.varied += not record.changed_between
+        stats.alike += not (record.changed_between or record.news)
     else:
         stats.reset_evidence(history.wall)
         stats.moves += record.alone and record.news

@@ -24,6 +24,7 @@ from otel_loopguard.engine.history.insisting import pay, settle, spend
 from otel_loopguard.engine.history.losses import Losses
 from otel_loopguard.engine.history.waits import is_wait
 from otel_loopguard.engine.values.compare import compare, detailed_fingerprints
+from otel_loopguard.engine.values.masking import ids_of
 from otel_loopguard.engine.vocabulary import Action, Kind, Record, Sameness
 
 if TYPE_CHECKING:
@@ -42,9 +43,11 @@ _THINK, _WRITE, _WAIT, _UNKNOWN, _READ, _SHELL = (
 )  # fmt: skip
 
 _64_BITS = 0xFFFFFFFFFFFFFFFF
-_MASKED_SALT = 0xC2B2AE3D27D4EB4F
-"""Tells a masked form from a result: text without volatile parts has the same bytes in both."""
+_VALUES_SALT = 0xC2B2AE3D27D4EB4F
+"""Tells the values of a result from the result: a text without volatile parts has the same bytes in both."""
 _NOT_NEW = frozenset({_SAME, _ALIKE})
+_RECEIPT = PENDING | ACKNOWLEDGED
+_MAY_ACT = frozenset({_UNKNOWN, _SHELL})
 _MAY_WAIT = frozenset({_WAIT, _UNKNOWN, _SHELL})
 
 
@@ -214,7 +217,7 @@ def end(
     else:
         _end_repeat(history, record, stats, facts, flags, fingerprinter)
         digest = stats.result
-        if flags & PENDING:
+        if flags & (PENDING | ACTED) == PENDING:
             history.last_pending = history.tick
     kind = record.kind
     if kind.is_evidence:
@@ -297,14 +300,19 @@ def _end_repeat(  # noqa: PLR0917 - the parts of one step; it is called once a c
     fingerprinter: Fingerprinter,
 ) -> None:
     record.changed_between = history.changes != stats.changes
-    record.sameness, masked = _compare(record, stats, facts, fingerprinter)
+    record.sameness, values = _compare(record, stats, facts, fingerprinter)
     unseen = _is_unseen(history, record.key, facts.digest, stats.result)
-    if masked is not None:  # a result that comes back under a new id is no news either
-        unseen = _is_unseen(history, record.key, masked ^ _MASKED_SALT, 0) and unseen
+    if values is not None:  # a result that comes back under a new id is no news either
+        unseen = _is_unseen(history, record.key, values ^ _VALUES_SALT, 0) and unseen
+    if record.kind in _MAY_ACT and flags & _RECEIPT and not record.error and facts.digest != stats.result:
+        _read_receipt(record, stats, facts, fingerprinter, unseen=unseen)
+        if record.acted:
+            flags = flags & ~_RECEIPT | ACTED
     record.news = _is_news(history, record, facts, unseen=unseen)
     waited = record.waits
-    proof = record.sameness is not _SAME  # another result of the same call proves a change
-    changed = record.news and (proof or (not record.error and record.kind.writes))
+    # Another result of the same call proves a change, but not numbers alone: a clock would excuse every repeat.
+    proof = record.sameness is not _SAME
+    changed = record.news and record.sameness is not _ALIKE and (proof or (not record.error and record.kind.writes))
     if record.limit is None:  # the model had lost the last result
         stats.reset_evidence(history.wall)
     else:
@@ -323,10 +331,24 @@ def _end_repeat(  # noqa: PLR0917 - the parts of one step; it is called once a c
     stats.successes += not record.error
 
 
+def _read_receipt(
+    record: Record, stats: CallStats, facts: OutcomeFacts, fingerprinter: Fingerprinter, *, unseen: bool
+) -> None:
+    """Set ``record.acted`` if a short result differs from the last one in an id only: it was done again."""
+    if facts.found is not None:
+        record.acted = facts.found.acted
+        return
+    if record.sameness is _ALIKE and not unseen:  # nothing but ids
+        record.sameness = _SAME
+    ids = fingerprinter.of(ids_of(facts.data))
+    record.acted = record.sameness is _SAME and stats.ids not in {0, ids}
+    stats.ids = ids
+
+
 def _compare(
     record: Record, stats: CallStats, facts: OutcomeFacts, fingerprinter: Fingerprinter
 ) -> tuple[Sameness, int | None]:
-    """Compare the result with the last one of this call. Return its masked fingerprint too, if one was made."""
+    """Compare the result with the last one of this call. Return the fingerprint of its values too, if one was made."""
     if facts.digest == stats.result:
         return _SAME, None
     if facts.found is not None:
@@ -336,11 +358,11 @@ def _compare(
         facts.data, fingerprinter, volatile_keys=tool.contract.volatile, mask=not tool.takes_next,
         is_error=facts.is_error,
     )  # fmt: skip
-    masked = (now.with_durations if record.changed_between else now.without_durations).masked
+    values = (now.with_durations if record.changed_between else now.without_durations).values
     if last is None:
-        return _DIFFERENT, masked
+        return _DIFFERENT, values
     sameness = compare(last, now, record.kind, moves_cursor=tool.moves_cursor, changed=record.changed_between)
-    return sameness, masked
+    return sameness, values
 
 
 def _is_news(history: History, record: Record, facts: OutcomeFacts, *, unseen: bool) -> bool:
@@ -351,8 +373,10 @@ def _is_news(history: History, record: Record, facts: OutcomeFacts, *, unseen: b
         return facts.found.news
     tool = record.resolved.tool
     if not record.error:
-        alike = record.sameness in _NOT_NEW and not (unseen and tool.takes_next)
-        return unseen and not alike and record.kind is not _THINK
+        # A number that was never seen is what was looked for.
+        has_new_number = record.sameness is _ALIKE and (tool.takes_next or record.kind.may_progress)
+        is_new = has_new_number or record.sameness not in _NOT_NEW
+        return unseen and is_new and record.kind is not _THINK
     shape = (facts.shape or facts.digest) ^ tool.digest  # a bare exit code has no shape
     if shape in history.shapes:
         return False

@@ -44,7 +44,7 @@ class Tool:
 
     __slots__ = (
         "ceilings", "checks", "contract", "counts_calls", "dangerous", "declared", "digest", "hints", "is_plain",
-        "kind", "min_interval", "moves_cursor", "name", "refuses_second_run", "route", "rules",
+        "kind", "min_interval", "moves_cursor", "moves_money", "name", "refuses_second_run", "route", "rules",
         "takes_next",
     )  # fmt: skip
 
@@ -76,6 +76,7 @@ class Tool:
         """True if the history counts its calls."""
         self.takes_next = words.takes_next(name)
         self.moves_cursor = words.moves_cursor(name)
+        self.moves_money = self.kind is Kind.WRITE and words.moves_money(name)
         self.route = _route(name, contract)
         self.is_plain = self.route is None and contract.target is None and policy.counting != "calls"
         """True if no contract and no policy says which arguments its calls are compared by."""

@@ -59,6 +59,7 @@ class Lexicon:
         self._take = frozenset((*lists["take"], *more.get("take", ())))
         self._cursor = frozenset((*lists["cursor"], *more.get("cursor", ()), *self._take, "move"))
         self._take_nouns = frozenset(lists["take_nouns"])
+        self._money = frozenset(lists["money"])
         self._writes_or_noun = frozenset(lists["write_or_noun"])
         self._final = frozenset((*lists["final"], *more.get("final", ())))
         self._handoff = (*lists["handoff"], *more.get("handoff", ()))
@@ -75,6 +76,10 @@ class Lexicon:
         """Return True if the tool takes the next item, so that each result is another item."""
         words = frozenset(word for part in name_parts(name)[:1] for word in part)
         return not words.isdisjoint(self._take) and words.isdisjoint(self._take_nouns)
+
+    def moves_money(self, name: str) -> bool:
+        """Return True if a tool that writes moves money."""
+        return any(word in self._money for part in name_parts(name)[:1] for word in part)
 
     def moves_cursor(self, name: str) -> bool:
         """Return True if the tool moves a cursor: numbers that move in one direction are its position."""

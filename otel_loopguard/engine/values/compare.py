@@ -9,7 +9,7 @@ from __future__ import annotations
 from array import array
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from otel_loopguard.engine.values.masking import has_content, masked_views
+from otel_loopguard.engine.values.masking import has_content, masked_views, without_codes, without_times
 from otel_loopguard.engine.vocabulary import Kind, Sameness
 
 if TYPE_CHECKING:
@@ -32,6 +32,8 @@ class ViewFingerprints(NamedTuple):
     """True if the text gives a part of a whole ("5 of 40") or a rest."""
     has_words: bool
     """True if something is left without the numbers."""
+    values: int
+    """Of all that may be news: the text without ids, codes and times, or, if nothing else is in it, without times."""
 
 
 class Trend(NamedTuple):
@@ -99,14 +101,16 @@ def detailed_fingerprints(
     """Fingerprint the views of a result; ``volatile_keys`` and ``mask`` as in ``masked_views``."""
     views = masked_views(data, volatile_keys=volatile_keys, mask=mask)
     middle = fingerprinter.of(views.middle).to_bytes(8, "big") if views.middle else b""
-    without = _fingerprints(views.without_durations, middle, fingerprinter)
+    # A result that is nothing but ids and times: another id is another result, another time is none.
+    bare = None if views.without_durations.masked else without_times(data)
+    without = _fingerprints(views.without_durations, middle, fingerprinter, bare)
     if views.with_durations is views.without_durations:
         return DetailedFingerprints(without, without, is_error=is_error)
-    with_durations = _fingerprints(views.with_durations, middle, fingerprinter)
+    with_durations = _fingerprints(views.with_durations, middle, fingerprinter, bare)
     return DetailedFingerprints(without, with_durations, is_error=is_error)
 
 
-def _fingerprints(view: MaskedView, middle: bytes, fingerprinter: Fingerprinter) -> ViewFingerprints:
+def _fingerprints(view: MaskedView, middle: bytes, fingerprinter: Fingerprinter, bare: str | None) -> ViewFingerprints:
     def of(text: str) -> int:
         return fingerprinter.of(text.encode("utf-8", "replace") + middle)
 
@@ -114,7 +118,8 @@ def _fingerprints(view: MaskedView, middle: bytes, fingerprinter: Fingerprinter)
     nameless = masked if view.nameless == view.masked else of(view.nameless) if view.nameless else None
     has_words = has_content(view.shape) is not None
     numbers = array("d", view.numbers)
-    return ViewFingerprints(masked, of(view.shape), numbers, nameless, view.has_total, has_words)
+    values = of(without_codes(view.nameless or view.masked) if bare is None else bare)
+    return ViewFingerprints(masked, of(view.shape), numbers, nameless, view.has_total, has_words, values)
 
 
 def compare(

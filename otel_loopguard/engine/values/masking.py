@@ -48,6 +48,11 @@ _VOLATILE = re.compile(
     rf"{_EDGE}(?!{_PLAIN_NUMBER})(?:{_TIMESTAMP}|{_HTTP_DATE}|{_UUID}|(?P<duration>\d+(?:\.\d+)?\x1f?{_UNITS})|{_HEX}|\d{{10,}}(?:\.\d+)?){_END}",
     re.ASCII,
 )
+_TIMES = re.compile(
+    rf"{_EDGE}(?:{_TIMESTAMP}|{_HTTP_DATE}|\d+(?:\.\d+)?\x1f?{_UNITS}|\d{{10,13}}(?:\.\d+)?){_END}", re.ASCII
+)
+_CODE = re.compile(r"(?<![\w.-])(?=[\w-]*[0-9])(?=[\w-]*[A-Za-z])[\w-]{8,}(?![\w.])", re.ASCII)
+"""A word that mixes letters and digits, as ids do: "ORD-2024-77", "pi_3MtwBwLkdIwHu7ix"."""
 _BLANK_INSIDE = re.compile(
     rf"\d(?: (?=(?:{_UNITS}|Z|UTC|GMT)\b|[+-]\d{{4}}\b)|-(?:[A-Z][a-z]{{2}}-(?:\d\d)?)?\d\d (?=\d\d:\d\d)"
     r"| [A-Z][a-z]{2} \d{4} \d\d:\d\d(?::\d\d)?(?: (?=GMT|UTC|[+-]\d{4}))?)",
@@ -118,6 +123,23 @@ def masked_views(data: bytes, *, volatile_keys: tuple[str, ...], mask: bool) -> 
     if without_timing != text:
         with_durations = _mask_words(text, has_keys=canonical is not None)[1]
     return MaskedViews(without_durations, with_durations, middle)
+
+
+def without_times(data: bytes) -> str:
+    """Return a result without the times in it."""
+    return _TIMES.sub("", _BLANK_INSIDE.sub(_glue, data[:_LONGEST_PART].decode("utf-8", "replace")))
+
+
+def without_codes(text: str) -> str:
+    """Mask the words that mix letters and digits, as ids do: they are no numbers."""
+    return _CODE.sub(_MASK, text)
+
+
+def ids_of(data: bytes) -> bytes:
+    """Return the ids in a short result, of things only: those of the answer itself, as of a request, are left out."""
+    text = _mask_values(data[:_LONGEST_PART].decode("utf-8", "replace"), _ID_WORDS, _ID)
+    found = [*IDS.findall(text), *_CODE.findall(text), *(name.group(1) for name in _names(text, _lower(text)))]
+    return " ".join(found).encode("utf-8", "replace")
 
 
 def _cut(data: bytes) -> tuple[bytes, bytes, bytes]:

@@ -96,6 +96,7 @@ class Findings(NamedTuple):
     news: bool
     row: int
     turns_without_news: int | None = None
+    acted: bool = False
 
 
 class OutcomeFacts(NamedTuple):

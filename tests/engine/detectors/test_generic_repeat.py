@@ -6,6 +6,7 @@ Where a result proves less, both come later.
 from __future__ import annotations
 
 import json
+from hashlib import md5
 
 import pytest
 
@@ -14,6 +15,25 @@ from otel_loopguard import Action, Outcome, ToolCall
 from .driver import LONG, Driven
 
 MODE = "generic_repeat"
+
+
+@pytest.mark.parametrize("result", ["queued", {"id": "msg-1", "status": "pending"}])
+def test_a_receipt_is_no_poll(result):
+    """A mail that is queued was sent: the fourth is refused, as of any write."""
+    driven = Driven()
+    for _ in range(5):
+        driven("send_mail", result, to="a")
+    assert driven.refused(MODE)[0] == 4
+
+
+def test_a_new_id_in_each_receipt_says_that_it_was_done_again():
+    """Under a name that does not say what it does; a look at one thing shows one id."""
+    driven, other = Driven(), Driven()
+    for number in range(12):
+        driven("t17", {"sid": f"SM{md5(bytes([number])).hexdigest()}", "status": "queued"}, to="a")
+        other("t18", {"sid": "SM7a00b5c9d3e", "status": "queued"}, to="a")
+    assert 4 <= driven.refused(MODE)[0] <= 7
+    assert other.refused() == []
 
 
 def test_it_is_told_at_the_2nd_and_refused_from_the_3rd_on():

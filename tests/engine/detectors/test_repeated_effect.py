@@ -54,6 +54,34 @@ def test_an_effect_that_failed_may_be_tried_again():
     assert not driven("send_mail", "sent", to="a").runs
 
 
+@pytest.mark.parametrize("tool", ["create_payment", "refund_order", "transfer_funds", "buyShares"])
+def test_the_2nd_success_of_a_tool_that_moves_money_is_refused_unless_the_model_insists(tool):
+    """By its name alone, whatever its receipt says is processing."""
+    driven = Driven()
+    for _ in range(2):
+        driven(tool, {"id": "pi_7", "status": "processing"}, amount=9)
+    assert driven.refused(MODE) == [2]
+    assert "it may have been done already" in driven.said[1].decision.message
+    assert driven(tool, {"id": "pi_8", "status": "processing"}, amount=9).runs
+
+
+@pytest.mark.parametrize("tool", ["get_payment", "list_refunds", "transfer_to_billing"])
+def test_looks_at_money_and_hand_offs_are_none_of_its(tool):
+    """They move none."""
+    driven = Driven(MODE)
+    for _ in range(5):
+        driven(tool, LONG, id=1)
+    assert driven.quiet
+
+
+def test_once_false_overrules_the_name():
+    """The user says that it may be paid twice."""
+    driven = Driven(MODE, tools={"pay_*": ToolContract(once=False)})
+    for _ in range(3):
+        driven("pay_invoice", "paid", id=1)
+    assert driven.quiet
+
+
 def test_tools_that_are_not_declared_are_none_of_its():
     """No name makes a tool one whose effect must happen once."""
     driven = Driven(MODE)

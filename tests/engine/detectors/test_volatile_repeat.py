@@ -1,6 +1,10 @@
-"""``volatile_repeat``: only ids and numbers in the results are new. Told at the 5th, refused at the 20th."""
+"""``volatile_repeat``: only ids, and numbers seen before, differ. Told at the 5th, refused at the 20th."""
 
 from __future__ import annotations
+
+from uuid import uuid4
+
+import pytest
 
 from .driver import LONG, Driven
 
@@ -14,18 +18,55 @@ def repeated(driven, times, result, tool="read_page", **more):
 
 
 def to_and_fro(number):
-    """Return a result whose number goes up and down, so that it is no progress."""
-    return f"{LONG} Request {number if number % 2 else 9_000 - number:05d} was served."
+    """Return a result whose number goes up and down, so that it is no progress, among eight values."""
+    number %= 8
+    return f"{LONG} The value is {number if number % 2 else 9_000 - number:05d} now."
+
+
+def ever_new(number):
+    """Return a result whose number goes up and down, and was never seen before."""
+    return f"{LONG} The value is {number if number % 2 else 9_000 - number:05d} now."
 
 
 def test_it_is_told_at_the_5th_and_refused_at_the_20th():
     """Counted from the first result in which only the number differs."""
-    driven = repeated(Driven(MODE), 30, to_and_fro)
+    driven = repeated(Driven(MODE), 40, to_and_fro)
     told = next(one.decision for one in driven.said if one.action == "told" and not one.decision.trip.reason)
-    assert "This is call 5 with these arguments; only ids and numbers differ in what it returns." in told.message
+    assert "This is call 8 with these arguments; only ids and numbers differ in what it returns." in told.message
     refused = driven.said[driven.refused()[0] - 1].decision
-    assert (driven.refused()[0], refused.trip.count, refused.trip.limit) == (24, 20, 20)
-    assert "read_page was called 19 times with these arguments; only ids and numbers differed." in refused.message
+    assert (driven.refused()[0], refused.trip.count, refused.trip.limit) == (27, 20, 20)
+    assert "was called 19 times with these arguments; only ids and numbers seen before differed." in refused.message
+
+
+@pytest.mark.parametrize("tool", ["get_price", "get_status", "t17"])
+def test_a_number_that_was_never_seen_is_news(tool):
+    """A price, the load of a host, a dice: the model is told at the 10th, and nothing is refused."""
+    driven = repeated(Driven(), 200, ever_new, tool)
+    assert driven.refused() == []
+    told = next(one.decision for one in driven.said if one.decision.trip and one.decision.trip.reason == "numbers")
+    assert told.trip.count == 10
+    assert "only numbers are new in what it returns." in told.message
+
+
+@pytest.mark.parametrize("result", [lambda _: str(uuid4()), lambda _: {"id": str(uuid4())}])
+def test_a_result_that_is_nothing_but_an_id_is_news(result):
+    """Ids may be what the tool is for."""
+    assert repeated(Driven(), 60, result, "t17").refused() == []
+
+
+def test_a_result_that_is_nothing_but_a_time_is_no_news():
+    """A clock that is asked again and again."""
+    driven = repeated(Driven(), 60, lambda n: f"2026-11-27T10:{n % 60:02d}:00Z", "get_time")
+    assert driven.refused() != []
+
+
+def test_a_new_number_excuses_no_other_call():
+    """A clock or a price between two equal reads is no change."""
+    driven = Driven()
+    for number in range(12):
+        driven("get_price", ever_new(number), symbol="a")
+        driven("read_page", LONG, path="a")
+    assert driven.refused("generic_repeat") != []
 
 
 def test_one_call_in_a_row_is_told_at_the_8th_whatever_it_returns():

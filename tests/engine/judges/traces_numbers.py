@@ -96,9 +96,9 @@ def errors_that_say_short_arguments(m: Maker) -> Iterator[Step]:
         yield Step(m.call(m.tool(*READ), country=country), m.error(f"No data for {country} is available"))
 
 
-@stuck
+@stuck(blind=True)
 def empty_queue_under_ids(m: Maker) -> Iterator[Step]:
-    """An empty queue; each answer has a new id."""
+    """An empty queue; each answer has a new id, which is what a tool of an unknown name may be for."""
     for _ in range(60):
         yield Step(
             m.call(m.tool("claim_job", "receive_message", "get_next_item")), m.fields(job=None, request=m.uuid())

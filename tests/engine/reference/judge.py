@@ -76,6 +76,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from otel_loopguard.engine.values.emptiness import Emptiness, emptiness
+from otel_loopguard.engine.values.masking import ids_of
 from tests.engine.reference import kinds, plain
 from tests.engine.reference.kinds import MAY_WRITE
 from tests.engine.reference.movement import is_progress
@@ -185,6 +186,8 @@ class Run:
     over: bool = False
     again_after: float = 0.0
     waits: bool = False
+    ids: bytes | None = None
+    acted: bool = False
     debtor: str | tuple[str, str] | None = None
     overlapped: bool = False
     sameness: str = FIRST
@@ -204,9 +207,14 @@ class Run:
         return self.known and not self.overlapped and self.kind != "step"
 
     @property
+    def brief_text(self) -> bool:
+        """Return True if its result is short."""
+        return len(self.text.encode("utf-8", "replace")) <= plain.BRIEF
+
+    @property
     def brief(self) -> bool:
         """Return True if it succeeded with a short result."""
-        return self.known and not self.failed and len(self.text.encode("utf-8", "replace")) <= plain.BRIEF
+        return self.known and not self.failed and self.brief_text
 
     @property
     def lapsed(self) -> bool:
@@ -575,7 +583,7 @@ class NaiveTurn:
         if run.failed:
             run.shape = plain.error_shape(run.text, run.arguments)
         else:
-            run.pending = plain.says_pending(run.text)
+            run.pending = plain.says_pending(run.text) and not self._acts(run)
         run.transient = plain.says_transient(run.text, failed=run.failed)
         run.over = plain.says_over(run.text, failed=run.failed)
         run.again_after = plain.again_after(run.text, failed=run.failed)
@@ -600,15 +608,30 @@ class NaiveTurn:
         run.overlapped = any((r.ended or 0) > run.started for r in before)
         run.sameness = self._sameness(run, before)
         run.comes_back = any(self._equal(run, r) for r in before)
+        self._read_receipt(run, before)
         if run.failed:
             failures = [r for r in self._ended() if r.failed and r.tool == run.tool and r is not run]
             run.news = all((r.shape or r.text) != (run.shape or run.text) for r in failures)
         elif run.kind != "think":
-            another = run.sameness == ALIKE and kinds.takes_the_next(run.tool)
+            another = run.sameness == ALIKE and (kinds.takes_the_next(run.tool) or run.kind in PROGRESSING)
             run.news = not run.comes_back and (another or run.sameness not in (SAME, ALIKE))
         if run.news:
-            proven = run.sameness in (DIFFERENT, PROGRESS, ALIKE)
-            run.change = proven or (run.kind in MAY_WRITE and not run.failed)
+            proven = run.sameness in (DIFFERENT, PROGRESS)
+            run.change = proven or (run.kind in MAY_WRITE and not run.failed and run.sameness != ALIKE)
+
+    def _read_receipt(self, run: Run, before: list[Run]) -> None:
+        """Note that a tool which may act, or a command, did so again: its receipt differs in an id only."""
+        receipt = run.pending or (run.brief_text and run.kind == "unknown")
+        if not before or run.overlapped or run.failed or run.kind not in ("unknown", "shell") or not receipt:
+            return
+        if self._shown(before[-1]) == (run.failed, run.text, run.digest):
+            return
+        if run.sameness == ALIKE and run.comes_back:
+            run.sameness = SAME
+        earlier = [r.ids for r in before if r.ids is not None]
+        run.ids = ids_of(run.text.encode("utf-8", "replace"))
+        if run.sameness == SAME and earlier and earlier[-1] != run.ids:
+            run.acted, run.pending = True, False
 
     def _bytes_equal(self, run: Run, other: Run) -> bool:
         if run.failed != other.failed:
@@ -676,7 +699,9 @@ class NaiveTurn:
         before = self._same_call(run)
         if not self._differed([r for r in before if (r.ended or 0) <= (other.ended or 0)]):
             return False
-        return self._masked_equal(run, other)
+        durations = not self._changed(run)
+        mine, its = self._view(run, durations=durations), self._view(other, durations=durations)
+        return mine.outside == its.outside and plain.values(run.text, mine) == plain.values(other.text, its)
 
     def _moves(self, run: Run, before: list[Run], *, durations: bool) -> str:
         """Return progress if the numbers of a look move on, or those of a part of a whole; else alike."""
@@ -698,7 +723,7 @@ class NaiveTurn:
             return False
         waits = any(r.waits for r in self._ended_between(run))
         seen = any(r.pending for r in self._ended_between(run))
-        return last.pending or waits or (seen and self._acknowledged(run, last))
+        return self._source(run, last).pending or waits or (seen and self._acknowledged(run, last))
 
     def _over(self, run: Run, last: Run) -> bool:
         """Return True if the last result says that nothing is left to wait for. The first one is not searched."""
@@ -706,7 +731,11 @@ class NaiveTurn:
 
     def _acknowledged(self, run: Run, last: Run) -> bool:
         """Return True if the last result acknowledges a move of which little can be seen."""
-        return last.brief and (run.kind == "unknown" or run.cursor)
+        return last.brief and (run.kind == "unknown" or run.cursor) and not self._source(run, last).acted
+
+    def _source(self, run: Run, last: Run) -> Run:
+        """The run whose result says how much a repeat proves: this one, once it is known to be the same."""
+        return run if run.known and run.sameness == SAME else last
 
     def _looked_in_vain(self, run: Run) -> bool:
         """Return True if a look found nothing."""
@@ -730,7 +759,7 @@ class NaiveTurn:
         found = []
         if last.transient:
             found.append(TRANSIENT)
-        if not last.failed and self._acts(run):
+        if not last.failed and (self._acts(run) or self._source(run, last).acted):
             found.append(ACTING)
         elif self._acknowledged(run, last) or self._looked_in_vain(last) or self._moved_by_itself(run):
             found.append(MOVING)
@@ -928,7 +957,9 @@ class NaiveTurn:
     def _lap_limit(self, lap: list[Run]) -> int:
         limits = [LAPS]
         known = [self._acknowledged(r, r) for r in lap]
-        if len({r.text for r in lap}) == 1 and all(a or self._acts(r) for a, r in zip(known, lap, strict=True)):
+        if len({r.text for r in lap}) == 1 and all(
+            a or self._acts(r) or r.acted for a, r in zip(known, lap, strict=True)
+        ):
             limits.append(MOVING if any(known) else ACTING)
         if len({r.key for r in lap}) == 1:
             limits.append(LAPS_ROUND)
@@ -1019,14 +1050,14 @@ class NaiveTurn:
         """The answer of a run as those of other calls are compared with it: all that found nothing are one."""
         return "" if self._is_nothing(run) else f"answer {plain.answer_outline(run.text, run.arguments)}"
 
-    def _alike_in_a_row(self, run: Run) -> int:
-        """Count the *alike* runs of this call in a row, since something changed; those that waited do not count."""
+    def _alike_in_a_row(self, run: Run, *, with_news: bool = False) -> int:
+        """Count the *alike* runs of this call in a row, since something changed; with or without new numbers."""
         count = 0
         known = [r for r in (*self._same_call(run), run) if r.known and not r.overlapped]
         for earlier in reversed(known):
             if earlier.sameness not in (SAME, ALIKE) or self._changed(earlier):
                 break
-            count += earlier.sameness == ALIKE
+            count += earlier.sameness == ALIKE and (with_news or not earlier.news)
         return count
 
     def _again_and_again(self, run: Run) -> int:
@@ -1102,7 +1133,8 @@ class NaiveTurn:
         if run.sameness in (SAME, ALIKE) and self._changed(run):
             yield "generic_repeat", "changed", self._steady(run), 12 if run.brief else 6
         if run.sameness == ALIKE:
-            yield "volatile_repeat", "", self._alike_in_a_row(run) + 1, 5
+            due = 5 if self._alike_in_a_row(run) + 1 >= 5 else 10
+            yield "volatile_repeat", "", self._alike_in_a_row(run, with_news=True) + 1, due
         calm = patient or run.waited
         again = 32 if run.news else 24 if calm else 8
         yield "volatile_repeat", "again", self._again_and_again(run), again

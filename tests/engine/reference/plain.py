@@ -330,6 +330,21 @@ def without_names(text: str, names: set[str]) -> str:
     return NUMBER.sub(lambda match: HOLE if match.group() in names else match.group(), text)
 
 
+CODE = re.compile(r"(?<![\w.-])(?=[\w-]*[0-9])(?=[\w-]*[A-Za-z])[\w-]{8,}(?![\w.])", re.ASCII)
+TIME = re.compile(
+    "|".join((_DATE, _HTTP_DATE, r"(?<![0-9A-Za-z])\d{10,13}(?:\.\d+)?(?![0-9A-Za-z])", DURATION.pattern))
+)
+
+
+def values(text: str, shown: View) -> str:
+    """What may be news in a result: all but ids, codes and times; all but times, if nothing else is in it."""
+    if not shown.has_values:
+        return TIME.sub("", text)
+    nameless = without_names(shown.text, named_numbers(shown.text))
+    rest = nameless if re.search(r"\w", NAMED.sub("", shown.text)) else shown.text
+    return CODE.sub(HOLE, rest)
+
+
 ALWAYS_SILENT = {"request_id", "idempotency_key", "nonce", "trace_id", "correlation_id"}
 REASONS = {"explanation", "reasoning", "rationale", "thought", "thoughts", "justification"}
 DESCRIPTIONS = {"description", "reason", "purpose", "intent"}
