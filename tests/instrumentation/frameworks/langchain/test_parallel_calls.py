@@ -46,7 +46,7 @@ async def look_later(path: str) -> str:
 
 
 @tool
-def pay(path: str) -> str:
+def send(path: str) -> str:
     """Ask a person first."""
     return f"paid {path}, {interrupt('may I?')}"
 
@@ -140,9 +140,9 @@ def test_runs_of_one_turn_are_not_of_one_message(build: Any) -> None:
 @BUILDS
 def test_a_call_that_is_resumed_counts_once(build: Any) -> None:
     """A resumed call counts once in its index, its tool's limit and the turn's number of calls."""
-    policy = Policy(tools={"pay": ToolContract(cap=2)})
+    policy = Policy(tools={"send": ToolContract(cap=2)})
     with guarded(policy) as recording:
-        graph = with_checkpoints(build, messages([("pay", "a")], [("pay", "b")], [("look", "c")]), [pay, look])
+        graph = with_checkpoints(build, messages([("send", "a")], [("send", "b")], [("look", "c")]), [send, look])
         resumed(graph, 2)
         assert attribute_of_spans(recording, semconv.CALL_INDEX) == [0, 0, 1, 1, 2]
         assert attribute_of_spans(recording, semconv.OUTCOME) == [
@@ -188,10 +188,10 @@ def test_calls_beside_an_interrupted_one_are_run_again_as_one_call(build: Any) -
 
 
 @BUILDS
-def test_payments_that_somebody_allows_each_time_are_a_loop(build: Any) -> None:
-    """A resumed call counts once, and the fourth equal payment is refused, whoever allows it."""
+def test_orders_that_somebody_allows_each_time_are_a_loop(build: Any) -> None:
+    """A resumed call counts once, and the fourth equal order is refused, whoever allows it."""
     with guarded() as recording:
-        resumed(with_checkpoints(build, messages(*[[("pay", "a")]] * 5), [pay]), 3)
+        resumed(with_checkpoints(build, messages(*[[("send", "a")]] * 5), [send]), 3)
         assert recording.outcomes == [
             *["cancelled", "executed"],
             *["cancelled", "nudged"],
@@ -211,9 +211,9 @@ def test_ids_that_a_model_uses_again_hide_no_loop() -> None:
                 call["id"] = "call_0"
             return answer
 
-    steps = [[Ask("pay", {"path": "a"})], *[[Ask("look", {"path": "a"})]] * 4]
+    steps = [[Ask("send", {"path": "a"})], *[[Ask("look", {"path": "a"})]] * 4]
     with guarded() as recording:
-        resumed(with_checkpoints(own_graph, Constant(steps=steps, seen=[]), [pay, look]), 1)
+        resumed(with_checkpoints(own_graph, Constant(steps=steps, seen=[]), [send, look]), 1)
         assert recording.outcomes == ["cancelled", "executed", "executed", "nudged", "blocked", "blocked"]
 
 
@@ -221,8 +221,8 @@ async def test_a_bare_call_in_a_node_that_is_resumed_counts_once() -> None:
     """If a node calls its tools itself, the id identifies the resumed call."""
 
     def work(state: State) -> dict[str, Any]:
-        call = {"name": "pay", "args": {"path": "a"}, "id": "c1", "type": "tool_call"}
-        return {"messages": [ToolMessage(pay.invoke(call).content, tool_call_id="c1")]}
+        call = {"name": "send", "args": {"path": "a"}, "id": "c1", "type": "tool_call"}
+        return {"messages": [ToolMessage(send.invoke(call).content, tool_call_id="c1")]}
 
     graph = StateGraph(State)
     graph.add_node("work", work)

@@ -35,7 +35,7 @@ def look(path: str) -> str:
 
 
 @tool
-def pay(path: str) -> str:
+def send(path: str) -> str:
     """Ask a person first."""
     return f"paid {path}, {interrupt('may I?')}"
 
@@ -57,7 +57,7 @@ def waiting(recording: Any) -> int:
 def test_a_loop_with_a_human_in_it_is_one_turn(mode: Any, version: Any) -> None:
     """A call repeated across interrupts is refused in every streaming mode."""
     with guarded() as recording:
-        agent = prebuilt_agent(script(*["a"] * 6, name="pay"), [pay], checkpointer=MemorySaver())
+        agent = prebuilt_agent(script(*["a"] * 6, name="send"), [send], checkpointer=MemorySaver())
         list(agent.stream(QUESTION, CONFIG, stream_mode=mode, **version))
         while agent.get_state(CONFIG).next:
             assert waiting(recording) == 1
@@ -72,7 +72,7 @@ def test_a_loop_with_a_human_in_it_is_one_turn(mode: Any, version: Any) -> None:
 async def test_an_async_loop_with_a_human_in_it_is_one_turn(mode: Any, version: Any) -> None:
     """A call repeated across interrupts is refused with ``astream``, too."""
     with guarded() as recording:
-        agent = prebuilt_agent(script(*["a"] * 6, name="pay"), [pay], checkpointer=MemorySaver())
+        agent = prebuilt_agent(script(*["a"] * 6, name="send"), [send], checkpointer=MemorySaver())
         given: Any = QUESTION
         while given is QUESTION or (await agent.aget_state(CONFIG)).next:
             async for _ in agent.astream(given, CONFIG, stream_mode=mode, **version):
@@ -149,7 +149,7 @@ def test_an_interrupt_without_a_checkpoint_leaves_nothing() -> None:
     """An interrupted run without a checkpoint cannot be resumed, and leaves no turn."""
     with guarded() as recording:
         with suppress(RuntimeError):  # newer versions return the interrupt and raise nothing
-            prebuilt_agent(script("a", name="pay"), [pay]).invoke(QUESTION, CONFIG)
+            prebuilt_agent(script("a", name="send"), [send]).invoke(QUESTION, CONFIG)
         assert recording.outcomes in (["cancelled"], ["failed"])
         assert waiting(recording) == 0
 
@@ -157,7 +157,7 @@ def test_an_interrupt_without_a_checkpoint_leaves_nothing() -> None:
 def test_a_thread_id_that_the_graph_was_made_with_is_its_conversation() -> None:
     """``with_config``: the conversation has its name, and a resume finds its turn."""
     with guarded() as recording:
-        agent = prebuilt_agent(script("a", "a", name="pay"), [pay], checkpointer=MemorySaver()).with_config(CONFIG)
+        agent = prebuilt_agent(script("a", "a", name="send"), [send], checkpointer=MemorySaver()).with_config(CONFIG)
         agent.invoke(QUESTION)
         for _ in range(2):
             agent.invoke(Command(resume="yes"))
