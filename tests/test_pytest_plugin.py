@@ -12,7 +12,7 @@ import otel_loopguard
 def agent(times):
     with otel_loopguard.turn():
         for _ in range(times):
-            otel_loopguard.call("search_orders", {"customer": "ada"}, lambda customer: "no orders")
+            otel_loopguard.call("search_orders", {"customer": "ada"}, lambda customer: "one order")
 """
 FAIL_ON_BLOCK = "--loopguard-fail-on=block"
 
