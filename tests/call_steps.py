@@ -14,6 +14,7 @@ import gc
 import sys
 from collections import Counter
 from pathlib import Path
+from statistics import median
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from opentelemetry.sdk.metrics import MeterProvider
@@ -85,11 +86,11 @@ def count(run: Callable[[], object]) -> Steps:
 
 
 def kept(run: Callable[[], object]) -> float:
-    """Return the memory blocks that a turn holds for each of its calls, while it lives: the least of three times.
+    """Return the memory blocks that a turn holds for each of its calls, while it lives: the median of five times.
 
-    Threads that other tests have left may allocate meanwhile.
+    Threads that other tests have left may allocate meanwhile, or free.
     """
-    return min(_kept(run) for _ in range(3))
+    return median(_kept(run) for _ in range(5))
 
 
 def _kept(run: Callable[[], object]) -> float:
