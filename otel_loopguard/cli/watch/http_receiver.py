@@ -11,7 +11,7 @@ import time
 from contextlib import contextmanager
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler
-from socket import AF_INET6, IPPROTO_IPV6, IPV6_V6ONLY
+from socket import AF_INET6, IPPROTO_IPV6, IPV6_V6ONLY, SHUT_WR
 from socketserver import TCPServer, ThreadingMixIn
 from threading import Condition, Thread
 from typing import TYPE_CHECKING, Any
@@ -45,7 +45,7 @@ _MOST_DIGITS = 18
 _UNKNOWN = -1
 """Stands for the unread bytes of a body whose length is not known."""
 _PIECE = 65_536
-"""The bytes that are read at once of a body for which there is no room."""
+"""The bytes that are read at once of a body that was refused."""
 _INVALID, _UNAVAILABLE = 3, 14
 """Codes of gRPC. By OTLP the body of an error over HTTP has one, too."""
 
@@ -270,7 +270,12 @@ class _Handler(BaseHTTPRequestHandler):
         return data
 
     def _discard(self) -> None:
-        """Read the rest of a body for which there was no room: its sender reads the answer only then."""
+        """Read the rest of a body that was refused: many senders read the answer only when they have sent all."""
+        if self._unread == _UNKNOWN:  # closed at once, the connection would be reset, and the answer lost
+            self.connection.shutdown(SHUT_WR)
+            while self.rfile.read(_PIECE):
+                pass
+            return
         while self._unread and (piece := self.rfile.read(min(self._unread, _PIECE))):
             self._unread -= len(piece)
 
@@ -285,7 +290,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _refuse(self, status: HTTPStatus, message: str) -> None:
         """Answer with an error, as JSON if the message is JSON, else as protobuf."""
         if self._unread == _UNKNOWN or (self._unread and status is not HTTPStatus.SERVICE_UNAVAILABLE):
-            self._unread, self.close_connection = 0, True  # the rest of the body is not read
+            self._unread, self.close_connection = _UNKNOWN, True
         code = _UNAVAILABLE if status is HTTPStatus.SERVICE_UNAVAILABLE else _INVALID
         if self._is_json:
             self._answer(status, orjson.dumps({"code": code, "message": message}))

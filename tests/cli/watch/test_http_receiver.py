@@ -328,6 +328,24 @@ def test_chunks_and_gzip_take_from_the_budget_as_they_grow(served, kept, client,
     assert judge.budget.used == 90_000
 
 
+@pytest.mark.parametrize(("status", "first"), [(503, b"x" * 15_000), (413, b"x" * 150_000)])
+def test_a_sender_reads_the_refusal_when_it_has_sent_all(served, kept, client, opened, *, status, first) -> None:
+    """The rest of a body in chunks is read and dropped, although the connection ends with the answer."""
+    judge, receiver = served({"clock": Clock()}, most_bytes=100_000)
+    opened(receiver, HEAD + b"content-length: 90000\r\n\r\n")
+    wait_until("its body is awaited", lambda: judge.budget.used == 90_000)
+
+    def chunks() -> Iterator[bytes]:
+        yield first
+        wait_until("it is refused", lambda: kept.refusals)
+        for _ in range(100):
+            yield bytes(50_000)
+
+    found, headers, _ = client(receiver).post(chunks(), PROTOBUF, encode_chunked=True)
+    assert (found, headers["connection"]) == (status, "close")
+    assert judge.budget.used == 90_000
+
+
 def test_a_slow_request_makes_room_for_others(served, kept, client, opened) -> None:
     """After some patience it is dropped, and counted. The others get its bytes."""
     clock = Clock()
