@@ -230,7 +230,7 @@ class Record:
     concurrent: bool = False
     """True if it was started before the last equal call ended: it is no evidence."""
     empty: int = 0
-    """How much the result says; see ``Emptiness``."""
+    """Above 0 if the result says nothing, or that nothing was found; see ``Emptiness``."""
     error: bool = False
     gap: float
     """The seconds before the call in which no call of the turn started or ended; 0 if times were not recorded."""
@@ -254,7 +254,7 @@ class Record:
     news: bool = False
     """True if the outcome is one that this call did not have before."""
     over: bool = False
-    """True if the result says that nothing is left to wait for."""
+    """True if a short result says that nothing is left to wait for."""
     pending: bool = False
     """True if the result says that work is not done yet."""
     registered: bool | None = None

@@ -116,7 +116,6 @@ class Turn:
         self.host = host
         self.last_used = host.clock()
         """The seconds of the guard's clock at the last event."""
-        """The time of the guard's clock until which ``Thinking`` has told the turn of its model requests."""
         self.lock = RLock()
         self.changing = False
         """True while the state is being changed, and after an exception has cut a change short."""

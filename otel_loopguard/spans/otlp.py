@@ -188,18 +188,17 @@ class RecordedCall(NamedTuple):
             return outcome_facts(self.foreign.outcome, arguments, fingerprinter, words)
         attributes = self.span.view.attributes
         error = attributes.get(semconv.ERROR_HASH)
-        transient = attributes.get(semconv.ERROR_TRANSIENT, attributes.get(semconv.RESULT_TRANSIENT)) is True
         digest = _fingerprint(error or attributes.get(semconv.RESULT_HASH) or self.span.span)
         return OutcomeFacts(
             digest=digest,
             data=b"",
             is_error=error is not None,
             shape=0,
-            transient=transient,
+            transient=attributes.get(semconv.ERROR_TRANSIENT, attributes.get(semconv.RESULT_TRANSIENT)) is True,
             pending=attributes.get(semconv.RESULT_PENDING) is True,
             empty=_EMPTINESS.get(attributes.get(semconv.RESULT_EMPTY, ""), Emptiness.CONTENT),
             brief=attributes.get(semconv.RESULT_BRIEF) is True,
-            over=attributes.get(semconv.RESULT_OVER) is True or (error is not None and not transient),
+            over=attributes.get(semconv.RESULT_OVER) is True,
             retry_after=_seconds(attributes.get(semconv.RETRY_AFTER)),
             found=Findings(
                 sameness=_SAMENESS.get(attributes.get(semconv.RESULT_SAMENESS, ""), Sameness.DIFFERENT),

@@ -395,7 +395,7 @@ def _add_words(attributes: dict[str, Any], record: Record) -> None:
     """Add what the guard has read in a short result, or in an error."""
     if record.brief and not record.error:
         attributes[semconv.RESULT_BRIEF] = True
-    if record.over and not record.error:
+    if record.over:
         attributes[semconv.RESULT_OVER] = True
     if record.retry_after:
         attributes[semconv.RETRY_AFTER] = record.retry_after

@@ -84,7 +84,7 @@ def _limit(history: History, record: Record, period: int, rule: Rule) -> int:
     any_flag = 0
     for each in flags:
         any_flag |= each
-    if any(each & (PENDING | ACTED) == PENDING for each in flags):
+    if any_flag & PENDING:
         return max(block, rules["poll_no_progress"].block or 0)
     repeat = rules["generic_repeat"]
     if not _differ(history.keys[-period:]):  # one call that goes round

@@ -17,7 +17,7 @@ BITS_32 = 0xFFFFFFFF
 
 # Flags of a run. They are stored with the call and with the runs in order, so they are plain numbers.
 PENDING = 1
-"""The result says that work is not done yet."""
+"""The result says that work is not done yet. Never with ACTED: a receipt often says so, and nothing is to wait for."""
 TRANSIENT = 2
 """The result says that another attempt may help."""
 SUCCESS = 4
@@ -27,10 +27,10 @@ ACTED = 16
 """A write that succeeded, and moves no cursor."""
 ACKNOWLEDGED = 32
 """A short result of a success that proves little: the tool moves a cursor, or its kind is unknown."""
-EMPTY = 128
-"""A look that found nothing: something may come."""
 OVER = 64
-"""The result says that nothing is left to wait for."""
+"""The result says that nothing is left to wait for, or is an error that stays."""
+EMPTY = 128
+"""A look found nothing: something may come."""
 
 
 pack_line = _LINE.pack
@@ -67,9 +67,9 @@ class CallStats:
         self.steady = 1
         """Runs in a row whose results are the same or alike, whatever was done in between."""
         self.alike = 1
-        """Runs in a row without a change in between whose results differ only in ids, and in numbers seen before."""
+        """Runs in a row, without a change in between, with results that differ only in ids and numbers seen before."""
         self.varied = 1
-        """The same, with numbers never seen before."""
+        """The same count with the runs that brought new numbers."""
         self.refused = 0
         """Refusals since the last run."""
         self.lifted_at: float = 0
@@ -94,15 +94,9 @@ class CallStats:
 
     def reset_evidence(self, wall: float) -> None:
         """Drop the evidence, because the result is another one. ``wall``: the turn's clock of that name now."""
-        self.evidence, self.equal, self.alike, self.varied, self.steady, self.vain, self.same_since = (
-            0,
-            1,
-            1,
-            1,
-            1,
-            0,
-            wall,
-        )
+        self.evidence = self.vain = 0
+        self.equal = self.alike = self.varied = self.steady = 1
+        self.same_since = wall
 
     def to_list(self) -> list[Any]:
         """Return the statistics as plain values."""

@@ -14,7 +14,7 @@ import math
 from statistics import median
 from typing import TYPE_CHECKING
 
-from otel_loopguard.engine.history.call_stats import ACTED, PENDING
+from otel_loopguard.engine.history.call_stats import PENDING
 
 if TYPE_CHECKING:
     from otel_loopguard.engine.history.call_stats import CallStats
@@ -37,7 +37,7 @@ def compare_times(history: History, record: Record, stats: CallStats) -> None:
     if stats.retry_after and max(record.gap, record.wall - stats.wall) >= _ENOUGH * stats.retry_after:
         record.waited, record.haste = True, 0.0  # as long as the last result asked for
         return
-    idle = _idle_since(record, stats)
+    idle = _idle_since(record, record, stats)
     if not (idle or stats.lifted_at):
         return
     lifted = 0 < stats.lifted_at <= time_of(history, record, stats)
@@ -55,13 +55,16 @@ def time_of(history: History, record: Record, stats: CallStats) -> float:
 
 
 def _changes_by_itself(record: Record, stats: CallStats) -> bool:
-    return record.kind.polls or stats.flags & (PENDING | ACTED) == PENDING
+    return record.kind.polls or stats.flags & PENDING > 0
 
 
-def _idle_since(record: Record, stats: CallStats) -> float:
-    """Return the idle seconds since the last run of a call, with thought for one that changes by itself."""
-    wall: float = record.wall - stats.wall
-    return wall if _changes_by_itself(record, stats) else record.idle - stats.idle
+def _idle_since(clocks: Record | History, record: Record, stats: CallStats) -> float:
+    """Return the idle seconds since the last run of a call, with thought for one that changes by itself.
+
+    ``clocks``: those of the record stand at the start of the call, those of the history at the last start before it.
+    """
+    wall: float = clocks.wall - stats.wall
+    return wall if _changes_by_itself(record, stats) else clocks.idle - stats.idle
 
 
 def _pace(record: Record, stats: CallStats) -> float:
@@ -96,11 +99,9 @@ def seconds_left(history: History, record: Record) -> int:
     stats, shortest = record.stats, record.resolved.tool.min_interval
     if stats is None or record.at is None or shortest == math.inf:
         return 0
-    by_itself = _changes_by_itself(record, stats)
-    idle = history.wall - stats.wall if by_itself else history.idle - stats.idle
-    gap = record.gap if by_itself else record.gap - record.thinking
+    gap = record.gap if _changes_by_itself(record, stats) else record.gap - record.thinking
     # A pause that is shorter than the interval does not move the clock.
-    needed: float = max(shortest, _pace(record, stats) - idle) - max(0.0, gap)
+    needed: float = max(shortest, _pace(record, stats) - _idle_since(history, record, stats)) - max(0.0, gap)
     if stats.lifted_at:
         needed = min(needed, stats.lifted_at - time_of(history, record, stats))
     return max(1, math.ceil(needed))

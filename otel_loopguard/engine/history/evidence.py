@@ -36,9 +36,9 @@ class Reason(enum.IntEnum):
     """A short result of a tool that moves a cursor, or whose kind is unknown."""
     MOVES = 4
     """The result changed by itself before: twice, with no other call in between."""
-    EMPTY = 6
+    EMPTY = 5
     """A look found nothing."""
-    PATIENT = 5
+    PATIENT = 6
     """The call waits for something, or ends the agent's part."""
 
 
@@ -70,8 +70,7 @@ def limit_of(history: History, record: Record, stats: CallStats, flags: int, sin
     mode, reason = _REPEAT, Reason.REPEAT
     awaits = flags & ACKNOWLEDGED and history.last_pending > stats.last_end  # an unknown tool may wait
     is_patient = kind.is_patient and not (kind is Kind.POLL and flags & OVER)
-    is_pending = flags & (PENDING | ACTED) == PENDING  # a receipt often says so, and there is nothing to wait for
-    if is_patient or is_pending or waits or awaits:
+    if is_patient or flags & PENDING or waits or awaits:
         block, reason = rules[_POLL].block or 0, Reason.PATIENT
         if kind.polls or not kind.is_patient:  # not a tool that ends the agent's part
             mode = _POLL
@@ -109,7 +108,7 @@ def weigh(history: History, record: Record, stats: CallStats, flags: int) -> Non
     """
     if record.sameness is not _SAME:
         flags = stats.flags
-    if flags != stats.flags or history.tick != record.tick:  # else nothing has happened since the call began
+    if record.waits or flags != stats.flags or history.tick != record.tick:  # else its limit has not changed since
         record.limit = limit_of(history, record, stats, flags, history.since(stats))
     limit = record.limit
     if record.child_news:  # the same answer, but the nested run did new work for it

@@ -358,9 +358,8 @@ class History:
 
 _COUNTERS = (
     "tick", "calls", "judged", "news", "changes", "waits", "idle", "wall", "thought", "thinking", "thought_at",
-    "pauses",
-    "last_pending", "last_started", "no_news_in_row", "no_news_in_turn", "errors_in_row", "unknown_calls", "refusals",
-    "refused_message", "conclude_at", "concluded_at", "last_key", "streak", "open_registry",
+    "pauses", "last_pending", "last_started", "no_news_in_row", "no_news_in_turn", "errors_in_row", "unknown_calls",
+    "refusals", "refused_message", "conclude_at", "concluded_at", "last_key", "streak", "open_registry",
 )  # fmt: skip
 _SETS = ("unknown_answered", "pairs", "shapes")
 

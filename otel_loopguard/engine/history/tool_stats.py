@@ -35,8 +35,7 @@ class ToolStats:
 
     __slots__ = (
         "answer", "answers", "begins", "brief", "changes", "empty", "ended", "ends", "errors", "outline", "queries",
-        "result", "results", "shape", "skip", "skipped", "successes", "waits",
-        "waived",
+        "result", "results", "shape", "skip", "skipped", "successes", "waits", "waived",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -60,7 +59,7 @@ class ToolStats:
         self.empty = False
         """The answers of the row say that nothing was found."""
         self.waived = 0
-        """How often the model insisted on a call that was refused because of this row of empty answers."""
+        """The refused calls of this row of empty answers on which the model insisted."""
         self.waits = False
         """A call of this tool ran as long as a number of its arguments said: its calls are waits."""
         self.ended: Sequence[int] = ()
@@ -108,9 +107,7 @@ class ToolStats:
             self.queries = (*self.queries[-_MOST_QUERIES:], query) if seen_before else (query,)
             self.results = kept(self.results, facts.digest, _MOST_ANSWERS)
 
-    def add_answer(
-        self, record: Record, data: bytes, tick: int, fingerprinter: Fingerprinter, *, empty: bool = False
-    ) -> None:
+    def add_answer(self, record: Record, data: bytes, tick: int, fingerprinter: Fingerprinter, *, empty: bool) -> None:
         """Count an answer. It continues the row if it equals the last one, byte for byte or without ids.
 
         All answers that say that nothing was found are equal (``empty``), however they say it.

@@ -22,7 +22,7 @@ from otel_loopguard.engine.history.evidence import limit_of, strength, weigh
 from otel_loopguard.engine.history.history import MOST_REMEMBERED, SHORTEST_PAUSE, History
 from otel_loopguard.engine.history.insisting import pay, settle, spend
 from otel_loopguard.engine.history.losses import Losses
-from otel_loopguard.engine.history.waits import is_wait
+from otel_loopguard.engine.history.waits import MAY_WAIT, is_wait
 from otel_loopguard.engine.values.compare import compare, detailed_fingerprints
 from otel_loopguard.engine.values.masking import ids_of
 from otel_loopguard.engine.vocabulary import Action, Kind, Record, Sameness
@@ -48,7 +48,6 @@ _VALUES_SALT = 0xC2B2AE3D27D4EB4F
 _NOT_NEW = frozenset({_SAME, _ALIKE})
 _RECEIPT = PENDING | ACKNOWLEDGED
 _MAY_ACT = frozenset({_UNKNOWN, _SHELL})
-_MAY_WAIT = frozenset({_WAIT, _UNKNOWN, _SHELL})
 
 
 # --- before a call -----------------------------------------------------------------------------------------------
@@ -198,9 +197,9 @@ def end(
     """Count the outcome of a call that was started. ``now``: seconds of the guard's clock; None if not recorded."""
     record.result = digest = facts.digest
     record.error, record.transient, record.pending = facts.is_error, facts.transient, facts.pending
-    record.brief, record.over, record.retry_after = facts.brief, facts.over, facts.retry_after
-    record.empty = facts.empty
-    if record.kind in _MAY_WAIT:
+    record.brief, record.empty = facts.brief, facts.empty
+    record.over, record.retry_after = facts.over, facts.retry_after
+    if record.kind in MAY_WAIT:
         _find_wait(history, record, now)
     flags, refusals = _flags(record, facts), history.refusals
     if now is not None:
@@ -213,11 +212,13 @@ def end(
         _end_first(history, record, facts, flags)
     elif record.stats is None or record.tick < stats.last_end:
         _end_concurrent(history, record, stats, facts)
+        if record.debtor is not None:
+            settle(history, record, refusals)
         return
     else:
         _end_repeat(history, record, stats, facts, flags, fingerprinter)
-        digest = stats.result
-        if flags & (PENDING | ACTED) == PENDING:
+        digest, flags = stats.result, stats.flags
+        if flags & PENDING:
             history.last_pending = history.tick
     kind = record.kind
     if kind.is_evidence:
@@ -245,7 +246,7 @@ def _flags(record: Record, facts: OutcomeFacts) -> int:
         flags += PENDING
     if facts.transient:
         flags += TRANSIENT
-    if facts.over:
+    if facts.over or (facts.is_error and not facts.transient):
         flags += OVER
     if facts.brief:
         flags += BRIEF
@@ -255,7 +256,7 @@ def _flags(record: Record, facts: OutcomeFacts) -> int:
     if facts.empty and (kind is _READ or kind is _SHELL):
         flags += EMPTY
     if kind is _WRITE and not moves_cursor:
-        flags += ACTED
+        flags = flags & ~PENDING | ACTED
     elif facts.brief and (kind is _UNKNOWN or moves_cursor):
         flags += ACKNOWLEDGED
     return flags
@@ -264,15 +265,14 @@ def _flags(record: Record, facts: OutcomeFacts) -> int:
 def _end_first(history: History, record: Record, facts: OutcomeFacts, flags: int) -> None:
     record.sameness = _FIRST
     record.news = news = _is_news(history, record, facts, unseen=True)
-    waited = record.waits
     changed = news and record.kind.writes and not record.error
     before_news, before_changes, before_waits = record.since
-    _count(history, record, changed=changed, waited=waited)
+    _count(history, record, changed=changed)
     if news and record.gap > SHORTEST_PAUSE:
         history.add_pause(record.gap - record.thinking)
     history.keep_once(record.key, pack_line(
         facts.digest, history.idle, history.wall, record.index & BITS_32, history.tick & BITS_32,
-        before_news + news, before_changes + changed, before_waits + waited, flags,
+        before_news + news, before_changes + changed, before_waits + record.waits, flags,
     ))  # fmt: skip
 
 
@@ -282,9 +282,8 @@ def _end_concurrent(history: History, record: Record, stats: CallStats, facts: O
     record.sameness = _SAME if stats.result == facts.digest else _DIFFERENT
     unseen = _is_unseen(history, record.key, facts.digest, stats.result)
     record.news = _is_news(history, record, facts, unseen=unseen)
-    waited = record.waits
-    _count(history, record, changed=record.news, waited=waited)
-    stats.add(news=record.news, changed=record.news, waited=waited)
+    _count(history, record, changed=record.news)
+    stats.add(news=record.news, changed=record.news, waited=record.waits)
     stats.successes += not record.error
     if record.sameness is _DIFFERENT:  # either result may be the current state
         stats.reset_evidence(history.wall)
@@ -309,7 +308,6 @@ def _end_repeat(  # noqa: PLR0917 - the parts of one step; it is called once a c
         if record.acted:
             flags = flags & ~_RECEIPT | ACTED
     record.news = _is_news(history, record, facts, unseen=unseen)
-    waited = record.waits
     # Another result of the same call proves a change, but not numbers alone: a clock would excuse every repeat.
     proof = record.sameness is not _SAME
     changed = record.news and record.sameness is not _ALIKE and (proof or (not record.error and record.kind.writes))
@@ -323,8 +321,8 @@ def _end_repeat(  # noqa: PLR0917 - the parts of one step; it is called once a c
     stats.news += news
     stats.changes += changes
     stats.waits += waits
-    stats.add(news=record.news, changed=changed, waited=waited)
-    _count(history, record, changed=changed, waited=waited)
+    stats.add(news=record.news, changed=changed, waited=record.waits)
+    _count(history, record, changed=changed)
     stats.last_end, stats.last_index, stats.flags = history.tick, record.index, flags
     stats.idle, stats.wall = history.idle, history.wall
     stats.refused, stats.lifted_at, stats.retry_after = 0, 0, facts.retry_after
@@ -400,11 +398,11 @@ def pair(key: int, result: int) -> int:
     return (key * 31 + result) & _64_BITS
 
 
-def _count(history: History, record: Record, *, changed: bool, waited: bool) -> None:
+def _count(history: History, record: Record, *, changed: bool) -> None:
     """Move the turn's counters at the end of a call."""
     history.tick += 1
     history.changes += changed
-    history.waits += waited
+    history.waits += record.waits
     if record.news:
         history.news += 1
         history.no_news_in_row = history.refusals = 0

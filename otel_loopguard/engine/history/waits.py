@@ -16,7 +16,7 @@ from otel_loopguard.engine.vocabulary import Kind
 if TYPE_CHECKING:
     from otel_loopguard.engine.vocabulary import Record
 
-SHORTEST_WAIT = 3.0
+_SHORTEST = 3.0
 """Seconds. A shorter wait is a pause like any other."""
 _MEASURABLE = 1.0
 """Seconds. A wait tool that ran for less may have been replaced in a test."""
@@ -28,19 +28,22 @@ _MOST_ARGUMENTS = 16
 _LONGEST = 1e9
 
 # Looking up a member of an enumeration takes as long as a function call on Python 3.11.
-_WAIT, _UNKNOWN, _SHELL = Kind.WAIT, Kind.UNKNOWN, Kind.SHELL
+_WAIT = Kind.WAIT
+MAY_WAIT = frozenset({Kind.WAIT, Kind.UNKNOWN, Kind.SHELL})
+"""The kinds of calls of which one may be a wait."""
 
 
 def is_wait(record: Record, now: float | None) -> bool:
-    """Return True if a call that ends now was a wait of at least 3 seconds. ``now=None``: times are not recorded."""
+    """Return True if a call in ``MAY_WAIT`` that ends now was a wait of at least 3 seconds.
+
+    ``now=None``: the times were not recorded.
+    """
     ran = 0.0 if now is None or record.at is None else now - record.at
     if record.kind is _WAIT:
         seconds = ran if ran >= _MEASURABLE else seconds_named(record.resolved.arguments) or math.inf
-        return seconds >= SHORTEST_WAIT
-    if ran < SHORTEST_WAIT or not (record.kind is _UNKNOWN or record.kind is _SHELL):
-        return False
-    named = seconds_named(record.resolved.arguments)
-    return abs(ran - named) <= _TOLERANCE * named
+        return seconds >= _SHORTEST
+    named = seconds_named(record.resolved.arguments) if ran >= _SHORTEST else 0.0
+    return named > 0 and abs(ran - named) <= _TOLERANCE * named
 
 
 def seconds_named(arguments: Any) -> float:

@@ -8,13 +8,14 @@ from __future__ import annotations
 import enum
 import re
 
-LONGEST_JSON = 240
-LONGEST_TEXT = 80
-"""Bytes. A longer result is content."""
+LONGEST = 240
+"""Letters. A longer result is content."""
+_LONGEST_TEXT = 80
+"""Letters of a result that is no JSON."""
 
 
 class Emptiness(enum.IntEnum):
-    """How much a result says."""
+    """The share of a result that answers: all of it, or none."""
 
     CONTENT = 0
     VOID = 1
@@ -46,22 +47,23 @@ _NOTHING = re.compile(
 _GOOD_NEWS = re.compile(
     r"\b(?:errors?|issues?|problems?|warnings?|vulnerabilit|conflicts?|failures?|changes|differences)\b"
 )
-"""Where none of these is found, that is an answer: all is well."""
+"""To find none of these is an answer: all is well."""
 _EMPTY_VALUE = re.compile(r"\[\]|\{\}|\bnull\b|\"\"|\"(?:count|total|hits|found|total_count|totalcount)\" ?: ?0\b")
 _KEY_OR_NUMBER = re.compile(r"\"[^\"]*\" ?:|-?\d+(?:\.\d+)?|\"(?:ok|success|none)\"|\b(?:true|false|null)\b")
 _WORD = re.compile(r"[^\W\d_]")
 
 
 def emptiness(text: str) -> Emptiness:
-    """Return how much a result says, in one of six languages: up to 240 letters of JSON, or 80 of text."""
+    """Return VOID or NOTHING for JSON, or a text of 80 letters in one of six languages; else CONTENT.
+
+    ``text``: up to ``LONGEST`` letters.
+    """
     if text in _VOID:
         return Emptiness.VOID
-    if len(text) > LONGEST_JSON:
-        return Emptiness.CONTENT
     lower = text.lower().strip()
     if lower[:1] in {"{", "["} and _EMPTY_VALUE.search(lower) and not _WORD.search(_KEY_OR_NUMBER.sub("", lower)):
         return Emptiness.NOTHING
-    if len(text) > LONGEST_TEXT or not any(word in lower for word in _NOTHING_WORDS):
+    if len(text) > _LONGEST_TEXT or not any(word in lower for word in _NOTHING_WORDS):
         return Emptiness.CONTENT
     found = _NOTHING.search(lower) is not None and _GOOD_NEWS.search(lower) is None
     return Emptiness.NOTHING if found else Emptiness.CONTENT

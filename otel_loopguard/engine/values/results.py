@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import orjson
 
 from otel_loopguard.engine.values.canonical import LARGEST_RESULT, ends_of, result_bytes
-from otel_loopguard.engine.values.emptiness import LONGEST_JSON, Emptiness, emptiness
+from otel_loopguard.engine.values.emptiness import LONGEST as LONGEST_EMPTY
+from otel_loopguard.engine.values.emptiness import Emptiness, emptiness
 from otel_loopguard.engine.values.fingerprint import error_text
 from otel_loopguard.engine.values.normalise import utf8
 from otel_loopguard.interrupts import pass_interrupt
@@ -114,11 +115,11 @@ class OutcomeFacts(NamedTuple):
     pending: bool
     """True if a short result says that work is not done yet."""
     empty: Emptiness
-    """How much a result says; an error is content."""
+    """CONTENT for an error, too."""
     brief: bool
     """True if it has up to 80 bytes, as an acknowledgement has."""
     over: bool = False
-    """True if a short result, or an error, says that nothing is left to wait for."""
+    """True if a short result says that nothing is left to wait for."""
     retry_after: float = 0.0
     """The seconds after which a short result, or an error, asks to be tried again; 0 if it does not say."""
     found: Findings | None = None
@@ -155,7 +156,7 @@ def outcome_facts(
         pending = pending_words.are_in(lower) or (transient and _is_unreached(text, lower))
         over = not (pending or transient) and pending_words.say_that_it_is_over(lower)
         after = retry_after(lower)
-    empty = emptiness(text) if length <= LONGEST_JSON else _CONTENT
+    empty = emptiness(text) if length <= LONGEST_EMPTY else _CONTENT
     # Nearly every call's; see ``nothing_seen``.
     return tuple.__new__(
         OutcomeFacts, (digest, data, False, 0, transient, pending, empty, length <= LONGEST_BRIEF, over, after, None)
@@ -166,18 +167,18 @@ def _error_facts(text: str, arguments: Any, fingerprinter: Fingerprinter) -> Out
     data = result_bytes(text)
     head = text[:_LONGEST_SEARCHED]
     lower = head.lower()
+    # Any two faults look alike in an empty object.
+    tells_nothing = text[:1] == "{" and len(text) <= LONGEST_EMPTY and emptiness(text) > _CONTENT
     transient = is_transient(head, lower) or _ONLY_STATUS.fullmatch(head) is not None
     return OutcomeFacts(
         digest=fingerprinter.of(data) ^ ERROR_SALT,
         data=data,
         is_error=True,
-        # An empty object tells nothing of the fault: any two faults look alike in it.
-        shape=0 if text[:1] == "{" and emptiness(text) else fingerprinter.error_shape(text, arguments),
+        shape=0 if tells_nothing else fingerprinter.error_shape(text, arguments),
         transient=transient,
         pending=False,
         empty=_CONTENT,
         brief=len(data) <= LONGEST_BRIEF,
-        over=not transient,
         retry_after=retry_after(lower),
     )
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from hashlib import md5
+
 import pytest
 
 from .driver import LONG, Driven
@@ -30,3 +32,12 @@ def test_the_lap_that_is_refused_depends_on_what_the_results_prove(lap, refused)
         for step, given in enumerate(lap):
             driven(**{"path": f"file {step}", "result": f"{LONG} {step}", **given})
     assert (driven.refused()[0] - 1) / len(lap) + 1 == refused
+
+
+def test_a_lap_of_receipts_with_new_ids_has_no_patience():
+    """Two tools of unknown kind are called in turn; each time their receipts say "queued" about another thing."""
+    driven = Driven("ping_pong")
+    for number in range(44):
+        key = md5(bytes([number])).hexdigest()
+        driven("t17" if number % 2 else "t18", {"sid": f"SM{key}", "status": "queued"}, to="a")
+    assert driven.refused()[0] <= 12

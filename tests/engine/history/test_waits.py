@@ -53,3 +53,13 @@ def test_a_wait_gives_patience_to_what_is_read_after_it(tool, arguments, ran):
 def test_a_short_wait_is_none(tool, arguments, ran):
     """``sleep 1`` makes nothing patient."""
     assert read_between_waits(tool, arguments, ran, at_most=12) == 4
+
+
+def test_a_command_that_turns_out_to_be_a_wait_weighs_as_one():
+    """Its second run takes as long as it says, so it proves as little as that of a wait does."""
+    agent, command, runs = Agent(), ToolCall("bash", {"command": "./follow", "seconds": 5}), []
+    for seconds in (0, 5, 0):
+        runs.append(agent.turn.begin(command).runs)
+        agent.now += seconds
+        agent.turn.end(command, Outcome(LONG))
+    assert runs == [True, True, True]

@@ -32,7 +32,7 @@ def test_some_say_that_nothing_was_found(text):
     [
         "ok", "done", "saved", "true", "42", "no errors found", "0 issues", "no changes", "Deleted 3 rows", "[1]",
         '{"items": [], "hint": "ask again"}', '{"name": "none of your business"}', "notes", "the note was written",
-        "No results. " + "More text that says something else. " * 4, '{"items": [], "page": ' + " " * 240 + "1}",
+        "No results. " + "More text that says something else. " * 4,
     ],
 )  # fmt: skip
 def test_all_other_results_are_content(text):
