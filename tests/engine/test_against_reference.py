@@ -119,6 +119,25 @@ def many(known: frozenset[str] | None) -> st.SearchStrategy[list]:
     return st.lists(st.builds(step, tools, arguments, question, said), max_size=40)
 
 
+def laundered(tool: str) -> st.SearchStrategy[list]:
+    """Draw one call whose result seldom changes, made again and again, with ever new writes of two tools in between."""
+    look = st.builds(
+        lambda text, pause: (pause, [(ToolCall(tool, {"name": "a"}), Outcome(text))], 0.0),
+        st.sampled_from([LONG] * 40 + [f"{LONG} again"]),
+        st.sampled_from([1.0] * 20 + [30.0]),
+    )
+    note = st.builds(
+        lambda tool, number: (
+            1.0,
+            [(ToolCall(tool, {"text": number}), Outcome(f"saved {number} in a new place"))],
+            0.0,
+        ),
+        st.sampled_from(["writer"] * 6 + ["maker"]),
+        st.integers(0, 10_000),
+    )
+    return st.lists(st.one_of(look, note), min_size=60, max_size=120)
+
+
 def decisions(turn, clock, batches, thinks):
     """Return the decisions of a turn, call by call; refused calls do not run.
 
@@ -197,6 +216,14 @@ def test_waits_are_found_as_in_the_reference(batches):
     """Tools that run as long as their arguments say, or shorter, are waits for both."""
     expected, found = both(batches)
     assert refusals(found) == refusals(expected)
+
+
+@settings(QUICK, max_examples=100)
+@given(st.sampled_from(("reader", "shell", "poller")).flatmap(laundered))
+def test_independence_is_learned_as_in_the_reference(batches):
+    """One call between ever new writes is refused by both once nothing that these wrote changed its result."""
+    expected, found = both(batches)
+    assert found == expected
 
 
 @QUICK

@@ -29,7 +29,7 @@ def before(history: History, record: Record, rule: Rule) -> Trip | None:
     if rule.abort and stats.equal + stats.refused + 1 >= rule.abort:
         return trip(record, ROW.mode, stats.equal + stats.refused + 1, rule.abort, Action.ABORT)
     count = stats.equal + 1  # earlier runs may have weighed more than those of this limit
-    reason = "acted" if limit.reason in _ACTS else ""
+    reason = "acted" if limit.reason in _ACTS else "changed" if limit.learned else ""
     return refusal(history, record, ROW.mode, count, min(limit.block, count), reason=reason)
 
 
@@ -38,7 +38,7 @@ def after(_history: History, record: Record, rule: Rule) -> Trip | None:
     stats, limit = record.stats, record.limit
     if stats is None or limit is None or not record.kind.is_evidence or record.concurrent:
         return None
-    if limit.never:
+    if limit.never or limit.learned:
         return _nudge_after_changes(record, rule)
     if record.sameness is not _SAME or limit.mode != ROW.mode:
         return None
@@ -108,7 +108,11 @@ ROW = Detector(
             "see what it did before it is done again.",
             advice="none",
         ),
-        "changed": Sentences(nudge="This has now returned the same {count} times, whatever was done in between."),
+        "changed": Sentences(
+            "{tool} was called with these arguments {before} times and returned the same each time, whatever was done "
+            "in between.",
+            "This has now returned the same {count} times, whatever was done in between.",
+        ),
         "changed_alike": Sentences(
             nudge="This has now returned the same but for numbers {count} times, whatever was done in between."
         ),

@@ -28,7 +28,8 @@ def before(history: History, record: Record, rule: Rule) -> Trip | None:
     if stats is None or limit.mode != ROW.mode or not record.kind.is_evidence:
         return None
     if rule.patience and not limit.never and record.wall - stats.same_since > rule.patience:
-        return trip(record, ROW.mode, stats.equal + 1, limit.block, Action.BLOCK, reason="patience")
+        count, learned = stats.equal + 1, limit.learned
+        return trip(record, ROW.mode, count, limit.block, Action.BLOCK, insistable=learned, reason="patience")
     if not is_proven(record):
         return None
     count = stats.equal + 1

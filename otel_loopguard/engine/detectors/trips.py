@@ -36,7 +36,7 @@ def trip(
 def refusal(
     history: History, record: Record, mode: str, count: int, limit: int, *, period: int = 1, reason: str = ""
 ) -> Trip | None:
-    """Make the trip of a refusal that ends after some seconds (``wait``).
+    """Make the trip of a refusal that ends after some seconds (``wait``). What was learned may be insisted on.
 
     If the call has waited already, mark it as beyond its limit and return None: it runs.
     """
@@ -44,7 +44,8 @@ def refusal(
         record.beyond = True
         return None
     wait = seconds_left(history, record)
-    return trip(record, mode, count, limit, Action.BLOCK, period=period, reason=reason, wait=wait)
+    learned = record.limit.learned
+    return trip(record, mode, count, limit, Action.BLOCK, period=period, insistable=learned, reason=reason, wait=wait)
 
 
 def nudge_limit(nudge: int | None, limit: int) -> int:

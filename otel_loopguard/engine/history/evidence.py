@@ -11,6 +11,7 @@ import enum
 from typing import TYPE_CHECKING, NamedTuple
 
 from otel_loopguard.engine.history.call_stats import ACKNOWLEDGED, ACTED, EMPTY, OVER, PENDING, TRANSIENT
+from otel_loopguard.engine.history.independence import are_independent
 from otel_loopguard.engine.vocabulary import Kind, Record, Sameness
 
 if TYPE_CHECKING:
@@ -56,6 +57,8 @@ class Limit(NamedTuple):
     """True if the repeat is not refused: something may have changed, or as many news came as ``fresh_after_news``."""
     weight: float
     """The weight of one more equal result: 1 / (block - 1), or 0 if the repeat is not refused."""
+    learned: bool
+    """True if something changed, by tools that never changed the result; see ``independence``."""
 
 
 def limit_of(history: History, record: Record, stats: CallStats, flags: int, since: tuple[int, int, int]) -> Limit:
@@ -66,7 +69,8 @@ def limit_of(history: History, record: Record, stats: CallStats, flags: int, sin
     news, changes, waits = since
     rules, kind = record.resolved.tool.rules, record.kind
     rule = rules[_REPEAT]
-    forgets = changes > 0 or (news > 0 and flags & ACKNOWLEDGED > 0)
+    learned = changes > 0 and bool(history.independent) and are_independent(history, record, stats)
+    forgets = (changes > 0 and not learned) or (news > 0 and flags & ACKNOWLEDGED > 0)
     mode, reason = _REPEAT, Reason.REPEAT
     awaits = flags & ACKNOWLEDGED and history.last_pending > stats.last_end  # an unknown tool may wait
     is_patient = kind.is_patient and not (kind is Kind.POLL and flags & OVER)
@@ -91,7 +95,7 @@ def limit_of(history: History, record: Record, stats: CallStats, flags: int, sin
                 block, reason = max(block, rule.block_if_acknowledged or 0), Reason.MOVES
     never = forgets or 0 < (rule.fresh_after_news or 0) <= news
     weight = 0.0 if never or not block else 1 / (block - 1) if block > 1 else 1.0
-    return Limit(block, mode, reason, forgets, never, weight)
+    return Limit(block, mode, reason, forgets, never, weight, learned)
 
 
 def first_limit(rule: Rule) -> int:

@@ -38,7 +38,7 @@ LONGEST_THOUGHT = 86_400.0
 SHORTEST_PAUSE = 0.1
 """Seconds. A shorter pause is between calls of one model message, where the model does not think."""
 
-_VERSION = 8
+_VERSION = 9
 """The version of the plain values. Those of another version are not read: the history stays empty."""
 
 
@@ -51,10 +51,11 @@ class History:
     """
 
     __slots__ = (
-        "active_at", "calls", "changes", "conclude_at", "concluded_at", "errors_in_row", "few", "few_lines", "flags",
-        "gates", "idle", "insisting", "judged", "keys", "last_key", "last_pending", "last_started",
+        "active_at", "calls", "changed_by", "changes", "conclude_at", "concluded_at", "errors_in_row", "few",
+        "few_lines", "flags", "gates", "idle", "independent", "insisting", "judged", "keys", "last_key", "last_pending",
+        "last_started",
         "losses", "most_calls", "news", "no_news_in_row", "no_news_in_turn", "open_registry", "open_trips", "pairs",
-        "pauses", "reached", "refusals", "refused_message", "repeated", "results", "run_once", "shapes",
+        "pauses", "reached", "refusals", "refused_key", "refused_message", "repeated", "results", "run_once", "shapes",
         "started_by_tool", "streak", "thinking", "thought", "thought_at", "tick", "tools", "unknown_answered",
         "unknown_calls", "waits", "wall", "window",
     )  # fmt: skip
@@ -112,6 +113,8 @@ class History:
         """Failed calls to unregistered tools since a registered tool last succeeded."""
         self.refusals = 0
         """Refusals since the last news that were not heeded; those of one model message count once."""
+        self.refused_key = 0
+        """The call that was refused last."""
         self.refused_message = -1
         """The tick at which the message of the last refused call was written; -1 if that is not known."""
         self.conclude_at = self.concluded_at = -1
@@ -127,6 +130,11 @@ class History:
         """The errors seen: tool and shape (the text without its varying parts) in one number."""
         self.insisting: dict[int, tuple[int, int]] = EMPTY
         """By call, or by tool: the refusals since the model last insisted, and how many it takes; see ``insisting``."""
+        self.changed_by: dict[int, int] = EMPTY
+        """By the digest of a tool's name: ``changes`` at its last change."""
+        self.independent: dict[int, int] = EMPTY
+        """By tool and repeated call, in one number: how often the call's result stayed the same after changes of the
+        tool; -1 if it once did not. See ``independence``."""
         self.losses: Losses | None = None
         """Results that the model cannot see any more."""
         self.gates: dict[Any, int] = EMPTY
@@ -275,7 +283,7 @@ class History:
         state["active_at"] = None if self.active_at == math.inf else self.active_at
         state["gates"] = [[list(gate), due] for gate, due in self.gates.items()]
         state["tools"] = [[tool, stats.to_list()] for tool, stats in self.tools.items()]
-        state["started_by_tool"] = list(self.started_by_tool.items())
+        state |= {name: list(getattr(self, name).items()) for name in _TABLES}
         state["losses"] = None if self.losses is None else self.losses.to_list()
         # A name of a tool may be model output, and nothing reads it in a trip that is over.
         state["open_trips"] = [list(trip._replace(tool="")) for trip in self.open_trips]
@@ -347,7 +355,8 @@ class History:
         self.active_at = math.inf if state["active_at"] is None else state["active_at"]
         self.gates = {tuple(gate): due for gate, due in state["gates"]} or EMPTY
         self.tools = {tool: ToolStats.from_list(values) for tool, values in state["tools"]} or EMPTY
-        self.started_by_tool = dict(state["started_by_tool"]) or EMPTY
+        for name in _TABLES:
+            setattr(self, name, dict(state[name]) or EMPTY)
         self.insisting = {key: (denied, price) for key, denied, price in state["insisting"]} or EMPTY
         self.losses = None if state["losses"] is None else Losses.from_list(state["losses"])
         self.open_trips = tuple(read_trip(values) for values in state["open_trips"])
@@ -359,9 +368,10 @@ class History:
 _COUNTERS = (
     "tick", "calls", "judged", "news", "changes", "waits", "idle", "wall", "thought", "thinking", "thought_at",
     "pauses", "last_pending", "last_started", "no_news_in_row", "no_news_in_turn", "errors_in_row", "unknown_calls",
-    "refusals", "refused_message", "conclude_at", "concluded_at", "last_key", "streak", "open_registry",
+    "refusals", "refused_key", "refused_message", "conclude_at", "concluded_at", "last_key", "streak", "open_registry",
 )  # fmt: skip
 _SETS = ("unknown_answered", "pairs", "shapes")
+_TABLES = ("changed_by", "independent", "started_by_tool")
 
 
 def _line(lines: bytes, place: int) -> bytes:

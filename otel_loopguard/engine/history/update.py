@@ -20,6 +20,7 @@ from otel_loopguard.engine.history.call_stats import (
 from otel_loopguard.engine.history.clock import compare_times, time_of
 from otel_loopguard.engine.history.evidence import limit_of, strength, weigh
 from otel_loopguard.engine.history.history import MOST_REMEMBERED, SHORTEST_PAUSE, History
+from otel_loopguard.engine.history.independence import learn, note_change, was_refused_regardless
 from otel_loopguard.engine.history.insisting import pay, settle, spend
 from otel_loopguard.engine.history.losses import Losses
 from otel_loopguard.engine.history.waits import MAY_WAIT, is_wait
@@ -130,6 +131,7 @@ def refuse(history: History, record: Record, trip: Trip | None, *, counted: bool
     ``counted=False`` keeps the call out of the window of counted calls: it was recorded, and has run all the same.
     """
     count_refusal(history, record, trip)
+    history.refused_key = record.key
     history.tick += 1  # the model's next message is written later
     stats = record.stats
     if stats is not None:
@@ -315,6 +317,8 @@ def _end_repeat(  # noqa: PLR0917 - the parts of one step; it is called once a c
         stats.reset_evidence(history.wall)
     else:
         weigh(history, record, stats, flags)
+    if record.changed_between and history.changed_by:
+        learn(history, record, stats, same=record.sameness is _SAME)
     if record.sameness is not _SAME:
         stats.result = facts.digest
     news, changes, waits = record.since
@@ -401,11 +405,14 @@ def pair(key: int, result: int) -> int:
 def _count(history: History, record: Record, *, changed: bool) -> None:
     """Move the turn's counters at the end of a call."""
     history.tick += 1
-    history.changes += changed
+    if changed:
+        note_change(history, record.resolved.tool.digest)
     history.waits += record.waits
     if record.news:
         history.news += 1
-        history.no_news_in_row = history.refusals = 0
+        history.no_news_in_row = 0
+        if not (history.independent and was_refused_regardless(history, record)):
+            history.refusals = 0
     elif not record.concurrent and record.kind.is_evidence and not (history.losses and record.lost):
         part = strength(record, same=record.sameness is _SAME)
         history.no_news_in_turn += part

@@ -38,7 +38,8 @@ The page leaves some points open. There the reading was chosen that keeps the pa
     step 4 count, and only since the last change of shape. A number that is a name in one of two results is left out.
     Not on the page: a result that is nothing but a number is that number, so another one is *different*; commands are
     compared without names like writes; the numbers of a cursor progress like those of a look.
-18. Every refusal of a tried call by a default rule requires that nothing changed since its last run.
+18. Every refusal of a tried call by a default rule requires that nothing changed since its last run, but by tools
+    of which the call is independent; those may be insisted on, and count only for its own results.
 19. Laps: steps are all ended runs but waits, steps, and parallel repeats; two are equal if they are the same call and
     showed the same; a run that is *same* showed what the one before it did, else its own bytes. Of several limits
     the largest holds, of several periods the shortest. The nudge comes at half the limit.
@@ -96,6 +97,7 @@ APART, SHARE, SLOW = 10.0, 0.03, 8
 BLOCK, READING, TRANSIENT, ACTING, MOVING, POLLING = 3, 5, 6, 4, 9, 20
 EMPTY_TOLD, EMPTY_REFUSED = 8, 25
 FAR = 20
+LOOKING, LOOKS, OTHERS = {"read", "poll", "think"}, 8, 15
 NEVER = math.inf
 LAPS, LAPS_ROUND = 3, 9
 PERIODS = range(2, 9)
@@ -505,15 +507,24 @@ class NaiveTurn:
     @settled
     def _in_vain(self, run: Run) -> bool:
         """Return True if a run that was insisted on brought nothing new. An empty answer may be right."""
-        if run.failed:
-            row, empty = self._same_errors(run), False
-        else:
+        row, empty = 0, False
+        if self._last(run) is None and run.failed:
+            row = self._same_errors(run)
+        elif self._last(run) is None:
             row, _, empty = self._same_answers(run)
-        return not empty and not (run.news and row < 2)
+        return not (empty and run.debtor == run.tool) and not (run.news and row < 2)
+
+    def _takes_back(self, run: Run) -> bool:
+        """Return True if the run's news take refusals back: not if the call that was refused last is independent."""
+        if not (run.known and run.news) or (run.debtor and self._in_vain(run)):
+            return False
+        ended = run.ended or 0
+        refused = [r.run for r in self.refusals if r.at_event < ended]
+        return not refused or not self._is_independent(refused[-1], run.tool, LOOKS, ended)
 
     def _unheeded(self) -> int:
         """Count the refusals since the last news; those of one model message count once."""
-        fresh = [r.ended or 0 for r in self.runs if r.known and r.news and not (r.debtor and self._in_vain(r))]
+        fresh = [r.ended or 0 for r in self.runs if self._takes_back(r)]
         counted = [r for r in self.refusals if r.at_event > max(fresh, default=0) and r.ends and not r.heeded]
         messages = {r.run.call.written for r in counted if r.run.call.written is not None}
         return len(messages) + len([r for r in counted if r.run.call.written is None])
@@ -558,6 +569,18 @@ class NaiveTurn:
     def _changed(self, run: Run) -> bool:
         """Return True if something may have changed the world since this call's last run, its own news apart."""
         return any(r.change for r in self._ended_between(run))
+
+    @settled
+    def _may_differ(self, run: Run) -> bool:
+        """Return True if a tool of which the call is not independent changed something since the last run."""
+        tools, enough = {r.tool for r in self._ended_between(run) if r.change}, LOOKS if run.kind in LOOKING else OTHERS
+        return not all(self._is_independent(run, tool, enough, run.started) for tool in tools)
+
+    def _is_independent(self, run: Run, tool: str, enough: int, until: int) -> bool:
+        """Return True if the call's result stayed the same so often, and always, after changes of the tool."""
+        runs = [r for r in self._same_call(run) if not r.overlapped and (r.ended or 0) <= until]
+        after = [r for r in runs if any(other.tool == tool and other.change for other in self._ended_between(r))]
+        return len(after) >= enough and all(r.sameness == SAME for r in after)
 
     @settled
     def _news_between(self, run: Run) -> int:
@@ -771,7 +794,7 @@ class NaiveTurn:
     def _limit(self, run: Run) -> float:
         """The run that is refused, of equal ones."""
         last = self._last(run)
-        if last is None or run.kind == "step" or self._changed(run) or self._news_between(run) >= FAR:
+        if last is None or run.kind == "step" or self._may_differ(run) or self._news_between(run) >= FAR:
             return NEVER
         if self._since_news(run, last) and self._news_between(run):
             return NEVER
@@ -787,7 +810,7 @@ class NaiveTurn:
         gathered = 0.0
         for earlier in self._same_call(run):
             last = self._last(earlier)
-            forgotten = self._changed(earlier) or (
+            forgotten = self._may_differ(earlier) or (
                 last is not None and self._since_news(earlier, last) and self._news_between(earlier)
             )
             if earlier.sameness != SAME or forgotten:
@@ -843,17 +866,24 @@ class NaiveTurn:
         last = self._last(run)
         if last is None:
             yield from self._untried(run)
-        elif not self._changed(run):
+            return
+        learned = self._changed(run)
+        if not self._may_differ(run):
+            yield from self._by_evidence(run, learned=learned)
+        if not learned:
             yield from self._tried(run)
 
-    def _tried(self, run: Run) -> Iterable[Verdict]:
-        """Refusals of a call that ran before, if nothing has changed since then."""
+    def _by_evidence(self, run: Run, *, learned: bool) -> Iterable[Verdict]:
+        """The refusal of one call by its own results; it can be insisted on if it relies on what was learned."""
         limit = self._limit(run)
         count = self._equal_in_a_row(run) + 1
         if limit < NEVER and self._evidence(run) + self._weight(run) >= 1 - EPSILON:
-            yield Verdict(self._repeat_mode(run), count)
+            yield Verdict(self._repeat_mode(run), count, insistable=learned)
         elif self._impatient(run):
-            yield Verdict(self._repeat_mode(run), count, timed=False)
+            yield Verdict(self._repeat_mode(run), count, insistable=learned, timed=False)
+
+    def _tried(self, run: Run) -> Iterable[Verdict]:
+        """Other refusals of a call that ran before, if nothing has changed since then."""
         laps = self._next_lap(run)
         if laps:
             yield Verdict("ping_pong" if laps[0] == 2 else "cycle", laps[1] + 1)
@@ -1129,7 +1159,8 @@ class NaiveTurn:
             mode, last = self._repeat_mode(run), self._last(run)
             acts = last is not None and not last.failed and (self._acts(run) or self._acknowledged(run, last))
             reason = "acted" if acts and mode == "generic_repeat" else ""
-            yield mode, reason, self._equal_in_a_row(run), -(-int(limit) // 2)
+            if mode != "generic_repeat" or not self._changed(run):
+                yield mode, reason, self._equal_in_a_row(run), -(-int(limit) // 2)
         if run.sameness in (SAME, ALIKE) and self._changed(run):
             yield "generic_repeat", "changed", self._steady(run), 12 if run.brief else 6
         if run.sameness == ALIKE:
