@@ -4,18 +4,31 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from benchmarks.exam import stuck_elsewhere, stuck_in_code, working_elsewhere, working_in_code
-from benchmarks.exam.trace import FAMILIES, trace
+from benchmarks.exam import anew_stuck, anew_working, stuck_elsewhere, stuck_in_code, working_elsewhere, working_in_code
+from benchmarks.exam.trace import FAMILIES, PACE, trace
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from benchmarks.exam.trace import Trace
-
-MODULES = (stuck_in_code, stuck_elsewhere, working_in_code, working_elsewhere)
-ALL = FAMILIES
+    from benchmarks.exam.trace import Family, Trace
 
 
-def draw(namings: Iterable[str], seeds: Iterable[int]) -> list[Trace]:
-    """Draw a trace of each family under each naming from each seed."""
-    return [trace(name, naming, seed) for naming in namings for name in ALL for seed in seeds]
+def _of(*modules: object) -> dict[str, Family]:
+    names = {getattr(module, "__name__", "") for module in modules}
+    return {name: family for name, family in FAMILIES.items() if family.draw.__module__ in names}
+
+
+ALL = _of(stuck_in_code, stuck_elsewhere, working_in_code, working_elsewhere)
+"""The families whose outcomes were looked at while the rule was made."""
+ANEW = _of(anew_stuck, anew_working)
+"""The families that were drawn after it; a third of them is kept."""
+
+
+def draw(
+    namings: Iterable[str],
+    seeds: Iterable[int],
+    kinds: Iterable[str] = ALL,
+    pace: tuple[float, float] = PACE,
+) -> list[Trace]:
+    """Draw a trace of each of these families under each naming from each seed."""
+    return [trace(name, naming, seed, pace) for naming in namings for name in kinds for seed in seeds]

@@ -40,7 +40,9 @@ def _trace(run: Any, vocab: Any, name: str, naming: str, seed: int) -> Trace:
     by_name = name in vocab.LEGIT and not vocab.LEGIT[name][2]
     family = Family(name, vocab.draw, name in vocab.STUCK, told=told or 0, refused=refused, by_name=by_name)
     calls = [
-        Call(call["step"], call["at"], run.took(call), call["tool"], call["args"], call["result"], call["is_error"])
+        Call(
+            call["step"], 0.0, call["at"], run.took(call), call["tool"], call["args"], call["result"], call["is_error"]
+        )
         for call in drawn.calls
     ]
     return Trace(family, naming, seed, calls, frozenset(tools), drawn.v.flag)

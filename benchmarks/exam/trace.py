@@ -7,6 +7,7 @@ The texts of a trace depend on the family and the seed alone, so that a trace is
 from __future__ import annotations
 
 import base64
+import hashlib
 import random
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -19,11 +20,16 @@ if TYPE_CHECKING:
 FLAGGED = 0.6
 """The share of runs whose framework flags errors; in the others an error is a text like any other result."""
 
+PACE = (2.0, 7.0)
+"""The seconds that a model thinks before a message, at the least and at the most."""
+
 
 class Call(NamedTuple):
     """One call: when it begins, how long it runs, and its outcome. Calls of one message have the same step."""
 
     step: int
+    thought: float
+    """The seconds just before ``begin`` in which the model thought; 0 if they are not known apart from a wait."""
     begin: float
     ran: float
     tool: str
@@ -53,6 +59,11 @@ class Family:
         """The view of a careful human."""
         return " ".join((self.draw.__doc__ or "").split())
 
+    @property
+    def kept(self) -> bool:
+        """True for a third of the families, which nobody looks at while the rule is made: only their totals count."""
+        return int(hashlib.sha256(self.name.encode()).hexdigest(), 16) % 3 == 0
+
 
 @dataclass
 class Trace:
@@ -69,8 +80,8 @@ class Trace:
 class Run:
     """Draw values and record calls."""
 
-    def __init__(self, names: Names, rng: random.Random) -> None:
-        self.names, self.rng = names, rng
+    def __init__(self, names: Names, rng: random.Random, pace: tuple[float, float]) -> None:
+        self.names, self.rng, self.pace = names, rng, pace
         self.flagged = rng.random() < FLAGGED
         self.calls: list[Call] = []
         self.made_up: set[str] = set()
@@ -82,20 +93,25 @@ class Run:
         result: Any,
         *,
         pause: float | None = None,
+        wait: float = 0,
         ran: float | None = None,
         together: bool = False,
         error: bool = False,
         **args: Any,
     ) -> None:
-        """Record a call. ``pause``: the seconds that the model took before it; ``ran``: those that the call took."""
-        pause = self.rng.uniform(2, 7) if pause is None else pause * self.rng.uniform(1, 1.05)
+        """Record a call, which took ``ran`` seconds.
+
+        Before it, the program waited for ``wait`` seconds and the model thought at its pace. ``pause`` is both in one.
+        """
+        thought = 0.0 if pause is not None else round(self.rng.uniform(*self.pace), 2)
+        pause = wait + thought if pause is None else pause * self.rng.uniform(1, 1.05)
         ran = self.rng.uniform(0.1, 1.2) if ran is None else ran
         if not together or not self.calls:
             self._step += 1
             self._now = self._free + pause
         tool = role if role in self.made_up else self.names.tool(role)
         flag = error if self.flagged else None
-        self.calls.append(Call(self._step, round(self._now, 2), round(ran, 2), tool, args, result, flag))
+        self.calls.append(Call(self._step, thought, round(self._now, 2), round(ran, 2), tool, args, result, flag))
         self._free = max(self._free, self._now + ran)
 
     def fails(self, role: str, text: Any, **rest: Any) -> None:
@@ -192,9 +208,10 @@ def _register(**settings: Any) -> Callable[[Callable[[Run], None]], Callable[[Ru
     return keep
 
 
-def trace(family: str, naming: str, seed: int) -> Trace:
-    """Draw the trace of a family that this naming and seed give."""
-    run = Run(Names(naming, random.Random(f"{family}/{naming}/{seed}")), random.Random(f"{family}/{seed}"))
+def trace(family: str, naming: str, seed: int, pace: tuple[float, float] = PACE) -> Trace:
+    """Draw the trace of a family that this naming and seed give; the model thinks at this pace before each message."""
+    names = Names(naming, random.Random(f"{family}/{naming}/{seed}"))
+    run = Run(names, random.Random(f"{family}/{seed}"), pace)
     FAMILIES[family].draw(run)
     tools = frozenset(call.tool for call in run.calls) - run.made_up
     return Trace(FAMILIES[family], naming, seed, run.calls, tools, run.flagged)
