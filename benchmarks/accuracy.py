@@ -7,8 +7,10 @@ measured.
 from __future__ import annotations
 
 import argparse
+import functools
 import itertools
 import sys
+import textwrap
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -21,15 +23,13 @@ from otel_loopguard import Policy
 from otel_loopguard.cli.replay import recorded_runs as reading
 from otel_loopguard.cli.replay.judge import PolicyJudge
 from otel_loopguard.policy_files.load import load_preset
-from tests.engine.judges import corpus, measure, runner, traces
-from tests.engine.judges.real import EnforcedTurn
+from tests.engine.judges import corpus, measure
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from benchmarks.exam.trace import Trace
     from otel_loopguard import Outcome, ToolCall
-    from tests.engine.judges.corpus import Judged
     from tests.engine.judges.real import Told
 
     Run = dict[str, Any]
@@ -43,18 +43,22 @@ How often the default policy stops an agent that is stuck, and how often it dist
 
 - **Recorded runs of real agents**: {refused} of {good} successful runs were refused a call; {told} of {loops} loops
   that are labelled by hand were told or refused.
-- **Drawn agents that are stuck**, in two examinations: {stopped} were stopped, {missed} were missed.
-- **Drawn agents that work** and look stuck: {legit} were refused a call, {ended} were ended; {nudged} were told
-  something at a call that ran.
+{kept}
+{seen}
+- **Two examinations of older kinds**, much of which was corrected: {stopped} of the stuck runs were stopped, {missed}
+  were missed; {legit} of the working runs were refused a call, {ended} were ended.
 - **The rules of other systems** on the same agents are in [the last table](#other-systems-rules-on-the-same-traces).
 
 ## What this page cannot show
 
-- **No error rates of practice.** Drawn agents are picked to be hard, by people who know the rule; their shares
-  compare versions and rules. `otel-loopguard replay` on your own recorded runs, or `action = "observe"`, tells how
-  often your agents are refused a call.
-- **No reactions.** Recorded and drawn agents do not read what they are told. A real model may obey, or find another
-  way to loop.
+- **No error rates of practice.** Drawn agents are picked to be hard, most by people who know the rule; their
+  shares compare versions and rules. `otel-loopguard replay` on your own recorded runs, or `action = "observe"`, tells
+  how often your agents are refused a call.
+- **Few unseen kinds.** The runs of one kind mostly go the same way: {kinds} kept kinds are {kinds} samples, however
+  many runs there are.
+- **Simple reactions.** Drawn agents are scripts. One that heeds a sentence gives up if it is stuck, and leaves out the
+  equal calls that would follow if it works; a real model may argue, wait longer, or find another way to loop.
+- **No meaning of news.** A result is new if no equal call had the same text before. So a clock in it is news.
 - **No recorded coding runs.** In coding, identical calls are mostly legitimate; only drawn agents do it.
 - **Few labels.** {labels} repeats are labelled by hand. Most failed runs fail for other reasons than loops.
 - **No other system as it runs.** The rules of others have lists of tool names that fit their own tools, and are here
@@ -69,32 +73,36 @@ def page(folder: Path) -> str:
     drawn = drawn_traces()
     guard = measured(runs, POLICIES[0], labels)
     examined = [play.figures(play.rows(exam)) for exam in drawn.under(["natural"])]
+    anew = played_anew()
     sections = (
-        introduction(guard, examined, len(labels)),
+        introduction(guard, examined, anew, len(labels)),
         of_runs(runs, labels),
-        of_canonical_traces(),
-        of_examinations(drawn),
+        of_kinds_drawn_anew(anew),
+        of_examinations(drawn, anew),
         of_peers(drawn, runs, labels),
     )
     return "\n\n".join(sections) + "\n"
 
 
-def introduction(guard: Decided, examined: list[play.Figures], labels: int) -> str:
-    """Return the conclusions: recorded runs, and both examinations with natural names of tools."""
+def introduction(guard: Decided, examined: list[play.Figures], anew: list[Slice], labels: int) -> str:
+    """Return the conclusions: recorded runs, kinds drawn anew, and both examinations with natural names of tools."""
     verdicts = guard.verdicts
 
     def shares(of: Callable[[play.Figures], tuple[int, int]]) -> str:
         return " and ".join(_percent(*of(one)) for one in examined)
 
+    seen, kept = (play.figures(rows) for rows in families.parted(usual(anew)))
     return INTRODUCTION.format(
         refused=guard.figures.refused,
         good=sum(bool(one.run["success"]) for one in guard.replayed),
         told=verdicts.loops - len(verdicts.missed),
         loops=verdicts.loops,
+        kept=concluded("Drawn agents of kinds that are kept from the tuning", kept),
+        seen=concluded("The other two thirds of the kinds that were drawn with these", seen),
+        kinds=len(families.KEPT),
         stopped=shares(lambda one: (one.stopped, one.stuck)),
         missed=shares(lambda one: (one.missed, one.stuck)),
         legit=shares(lambda one: (one.refused, one.legit)),
-        nudged=shares(lambda one: (one.nudged, one.legit)),
         ended=shares(lambda one: (one.ended, one.legit)),
         labels=labels,
     ).rstrip()
@@ -177,42 +185,110 @@ def of_runs(runs: list[Run], labels: list[Run]) -> str:
     return "\n".join([RUNS.format(numbers=numbers), by_policy(runs, labels), WITHHELD.rstrip()])
 
 
-# --- canonical traces --------------------------------------------------------------------------------------------
+# --- kinds drawn anew --------------------------------------------------------------------------------------------
 
-CANONICAL_SEEDS = range(5)
-NAMED = {"named": "as named", "prefixed": "prefixed", "camel": "camelCase", "opaque": "opaque (`tool_71`)"}
+PACES = ((1.0, 4.0), (4.0, 15.0), (10.0, 60.0))
+USUAL = PACES[1]
+FEW_NAMINGS = ("natural", "opaque", "foreign")
+HEEDS = 0.3
 
-CANONICAL = """## Canonical traces
+ANEW = """## Kinds drawn anew
 
-Short agents with the plain form of each loop, drawn from {seeds} seeds. A kind counts as stopped if it was so under
-every seed, and as refused if it was so under any.
+`benchmarks/exam/anew_*.py` has {stuck} kinds of stuck agents and {legit} that work. They were drawn after reports of
+users and from practice, by somebody who had not read the rule, but knew the older kinds and how they went. A third, by
+a hash of the name, is kept: of {kept_stuck} stuck and {kept_legit} working kinds only totals are looked at.
+
+They are played live, with natural, opaque and foreign names of tools, and {seeds} seeds for each kind and naming. The
+model thinks for 4 to 15 s before a message, and the guard is told so (`Turn.thought`); waits on purpose come on top.
+The model is deaf. Rows that differ say so.
+
+*In time* is not later than a careful human would have told the model, or refused the call. A refusal withheld news as
+[above](#runs-of-real-agents). A nudge came *before news* if its call, or the next equal one, had a result that no
+equal call had before.
+"""
+LOST = """
+Where 30 % of the sentences are heeded, {kept} of {kept_legit} working runs of kept kinds and {seen} of {seen_legit} of
+the others left out a call that would have brought news.
 """
 
 
-def of_canonical_traces() -> str:
-    """Return the section of the page."""
-    stuck, legitimate = (len(traces.kinds(stuck=stuck, canonical=True)) for stuck in (True, False))
-    head = ["tools", f"stuck stopped, of {stuck}", f"legitimate refused, of {legitimate}"]
-    rows = [[shown, *canonical_counts(naming)] for naming, shown in NAMED.items()]
-    return "\n".join([CANONICAL.format(seeds=len(CANONICAL_SEEDS)), table(head, rows)])
+class Slice(NamedTuple):
+    """The runs of all kinds drawn anew, at one pace of thought."""
+
+    pace: tuple[float, float]
+    tells: bool
+    heeds: float
+    rows: list[play.Row]
 
 
-def canonical_counts(naming: str) -> list[str]:
-    """Count the stuck kinds that are stopped, and the legitimate ones that are refused a call."""
-    found = []
-    for stuck, of_all in ((True, all), (False, any)):
-        names = traces.kinds(stuck=stuck, canonical=True)
-        refused = [
-            of_all(bool(runner.run(traces.trace(name, naming, seed), guarded).refused) for seed in CANONICAL_SEEDS)
-            for name in names
-        ]
-        found.append(str(sum(refused)))
+def played_anew() -> list[Slice]:
+    """Play the kinds drawn anew: at each pace, told and untold, and at the usual pace with models that heed."""
+    ways = [(pace, tells, 0.0) for tells in (True, False) for pace in PACES]
+    return [_slice(*way) for way in [*ways, (USUAL, True, HEEDS)]]
+
+
+def _slice(pace: tuple[float, float], tells: bool, heeds: float) -> Slice:
+    drawn = families.draw(FEW_NAMINGS, SEEDS, families.ANEW, pace)
+    return Slice(pace, tells, heeds, play.rows(drawn, functools.partial(play.GuardJudge, tells=tells), heeds))
+
+
+def usual(anew: list[Slice]) -> list[play.Row]:
+    """The runs at the usual pace, told, with deaf models."""
+    (found,) = (one.rows for one in anew if one[:3] == (USUAL, True, 0.0))
     return found
 
 
-def guarded(trace: traces.Trace, clock: Callable[[], float]) -> Judged:
-    """A turn of the guard under the default policy and the trace's contracts."""
-    return EnforcedTurn(trace.contracts, clock)
+def concluded(title: str, one: play.Figures) -> str:
+    """Tell these figures in an item of a list."""
+    text = (
+        f"- **{title}**: {_of(one.in_time, one.needed)} runs that have to be stopped were so in time, "
+        f"{_of(one.told, one.stuck)} stuck runs were told in time, {one.missed} missed. "
+        f"{_of(one.refused, one.legit)} working runs were refused a call, {one.ended} were ended; "
+        f"{one.withheld} of {one.refusals} refusals withheld news, {_of(one.before_news, one.nudges)} nudges came "
+        "before news."
+    )
+    return textwrap.fill(text, 120, subsequent_indent="  ", break_on_hyphens=False)
+
+
+def _of(part: int, whole: int) -> str:
+    return f"{part} of {whole} ({_percent(part, whole)})"
+
+
+def of_kinds_drawn_anew(anew: list[Slice]) -> str:
+    """Return the section of the page."""
+    kinds = Counter((family.stuck, name in families.KEPT) for name, family in families.ANEW.items())
+    head = ANEW.format(
+        stuck=kinds[True, True] + kinds[True, False],
+        legit=kinds[False, True] + kinds[False, False],
+        kept_stuck=kinds[True, True],
+        kept_legit=kinds[False, True],
+        seeds=len(SEEDS),
+    )
+    seen, kept = (play.figures(rows) for rows in families.parted(anew[-1].rows))
+    lost = LOST.format(kept=kept.lost, kept_legit=kept.legit, seen=seen.lost, seen_legit=seen.legit)
+    tables = by_slice(anew, kept=True), by_slice([one for one in anew if one[:2] == (USUAL, True)], kept=False)
+    parts = [head, "The kept kinds:\n", tables[0], "\nThe other two thirds:\n", tables[1], lost]
+    return "\n".join(parts).rstrip()
+
+
+def by_slice(slices: list[Slice], *, kept: bool) -> str:
+    """The outcomes by naming, by pace, and by what the model heeds."""
+    lines = []
+    for one in slices:
+        rows = families.parted(one.rows)[kept]
+        title = f"all, thought {one.pace[0]:.0f}-{one.pace[1]:.0f} s{'' if one.tells else ', untold'}"
+        if one[:3] == (USUAL, True, 0.0):
+            lines[:0] = [_outcomes(naming, [row for row in rows if row.naming == naming]) for naming in FEW_NAMINGS]
+        lines.append(_outcomes(f"all, {one.heeds:.0%} heeded" if one.heeds else title, rows))
+    head = ["runs", "stuck: stopped in time", "told in time", "missed", "working: refused a call", "ended"]
+    return table([*head, "refusals that withheld news", "nudges before news"], lines)
+
+
+def _outcomes(title: str, rows: list[play.Row]) -> list[str]:
+    one = play.figures(rows)
+    pairs = [(one.in_time, one.needed), (one.told, one.stuck), (one.missed, one.stuck), (one.refused, one.legit)]
+    pairs += [(one.ended, one.legit), (one.withheld, one.refusals), (one.before_news, one.nudges)]
+    return [title, *(f"{part} of {whole}" for part, whole in pairs)]
 
 
 # --- examinations ------------------------------------------------------------------------------------------------
@@ -220,24 +296,25 @@ def guarded(trace: traces.Trace, clock: Callable[[], float]) -> Judged:
 SEEDS = range(100, 103)
 """The rule was written with lower ones in view."""
 
-EXAMINATIONS = """## Examinations
+EXAMINATIONS = """## Examinations of older kinds
 
-Agents that work and agents that are stuck, drawn from practice as of 2025 and 2026. Tools are named in six ways: as
-frameworks and servers name them (*natural*), prefixed by a server, in camelCase, as MCP clients do, opaque (`f17`),
-and in other languages. In 60 % of the runs the framework flags errors, in the others an error is a text. *In time* is
-not later than a careful human would have told the model, or refused the call. There are {seeds} seeds for each kind
-and naming, none of which was used to write the rule.
+Tools are named in six ways: as frameworks and servers name them (*natural*), prefixed by a server, in camelCase, as
+MCP clients do, opaque (`f17`), and in other languages. In 60 % of the runs the framework flags errors, in the others
+an error is a text. There are {seeds} seeds for each kind and naming, none of which was used to write the rule. The
+model is deaf, and the guard is not told how long it thinks.
 
-`benchmarks/exam` has {stuck} kinds of stuck agents and {legit} that work; `python -m benchmarks.exam -v` plays them.
-They were drawn apart from the rule, but part of what they showed was corrected: at first 6 % of the working runs were
-refused a call, and 82 % of the stuck were stopped.
+`python -m benchmarks.exam -v` plays {stuck} kinds of stuck agents and {legit} that work. They were drawn apart from
+the rule, but part of what they showed was corrected: at first 6 % of the working runs were refused a call, and 82 % of
+the stuck were stopped.
 """
 OTHER = """
 The second examination is not part of this project. It was drawn by the designers of the rule, who knew its kinds, not
 these seeds.
 """
 WRONG = """
-Kinds of `benchmarks/exam` with another outcome than a careful human wants:
+## Kinds that go wrong
+
+All kinds above with another outcome than a careful human wants, except those kept from the tuning:
 """
 OPEN = """
 ## Undecidable without a declaration
@@ -264,13 +341,14 @@ def drawn_traces() -> Drawn:
     return Drawn(families.draw(NAMINGS, SEEDS), shared.draw(NAMINGS, SEEDS))
 
 
-def of_examinations(drawn: Drawn) -> str:
-    """Return the section of the page."""
+def of_examinations(drawn: Drawn, anew: list[Slice]) -> str:
+    """Return the sections of the page."""
     own, other = play.rows(drawn.own), play.rows(drawn.other)
     decidable = [family for family in families.ALL.values() if not family.undecidable]
     stuck = sum(family.stuck for family in decidable)
     parts = [EXAMINATIONS.format(seeds=len(SEEDS), stuck=stuck, legit=len(decidable) - stuck), by_naming(own)]
-    parts += [OTHER, by_naming(other), WRONG, wrong(own), OPEN, undecided(own)]
+    seen, _ = families.parted(usual(anew))
+    parts += [OTHER, by_naming(other), WRONG, wrong([*own, *seen]), OPEN, undecided(own)]
     return "\n".join(parts)
 
 
@@ -301,15 +379,15 @@ def _shares(one: play.Figures) -> tuple[list[float], list[float]]:
 
 
 def wrong(rows: list[play.Row]) -> str:
-    """List the kinds that went wrong, by the worst first."""
+    """List the kinds that went wrong, but for those that are undecidable."""
     lines = []
-    for family in families.ALL.values():
+    for family in dict.fromkeys(row.family for row in rows):
         found = [row for row in rows if row.family is family]
         faults = Counter(fault for row in found if (fault := play.fault(row)))
         if faults and not family.undecidable:
-            first = "; ".join(f"{fault} ({count})" for fault, count in faults.most_common(2))
+            first = "; ".join(f"{fault} ({count} of {len(found)})" for fault, count in faults.most_common(2))
             lines.append([f"`{family.name}`", family.view, first])
-    return table(["kind", "a careful human sees", f"outcome (runs, of {len(NAMINGS) * len(SEEDS)})"], lines)
+    return table(["kind", "a careful human sees", "outcome (runs)"], lines)
 
 
 def undecided(rows: list[play.Row]) -> str:

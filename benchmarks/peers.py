@@ -59,6 +59,10 @@ class Peer:
     def after(self, made: Made) -> str | None:
         """Return the action on a call that has run."""
 
+    def thinks(self, thought: float, now: float) -> bool:  # noqa: ARG002 - no peer reads thoughts, or asks for an answer
+        """Let the model make its calls."""
+        return False
+
     def begin(self, call: ToolCall, now: float) -> tuple[str, str] | None:  # noqa: ARG002 - no peer has a clock
         """Begin a call."""
         made = Made(call.tool, _text(call.arguments), call.registered is not False)

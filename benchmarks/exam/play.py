@@ -1,8 +1,17 @@
-"""Play a trace through the guard, or through another system's rule, and count the outcomes."""
+"""Play a trace through the guard, or through another system's rule, and count the outcomes.
+
+A model that is deaf makes all calls of its trace. One that heeds what it is told reacts: if it is stuck, it gives up;
+if it works, it leaves out the equal calls that would follow.
+"""
 
 from __future__ import annotations
 
+import json
+import math
+import random
 from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from otel_loopguard import Guard, Outcome, Policy, ToolCall
@@ -13,6 +22,9 @@ if TYPE_CHECKING:
     from benchmarks.exam.trace import Call, Family, Trace
 
 REFUSALS = ("reuse", "block", "conclude", "abort")
+END = "end"
+"""The model had to answer, in place of its next call."""
+ENDS = ("abort", END)
 
 
 class Trip(NamedTuple):
@@ -26,6 +38,9 @@ class Trip(NamedTuple):
 class Judge(Protocol):
     """A rule under examination: a new one for each run."""
 
+    def thinks(self, thought: float, now: float) -> bool:
+        """The model has thought so long until now, and asks for calls. Return True if it has to answer instead."""
+
     def begin(self, call: ToolCall, now: float) -> tuple[str, str] | None:
         """Return (action, mode) of an action before this call; it runs unless it is refused."""
 
@@ -34,11 +49,18 @@ class Judge(Protocol):
 
 
 class GuardJudge:
-    """The guard itself, under a policy."""
+    """The guard itself, under a policy; ``tells``: it is told how long the model thinks."""
 
-    def __init__(self, policy: Policy | None = None) -> None:
-        self.now = 0.0
+    def __init__(self, policy: Policy | None = None, *, tells: bool = False) -> None:
+        self.now, self.tells = 0.0, tells
         self.turn = Guard(policy or Policy(), clock=lambda: self.now).turn()
+
+    def thinks(self, thought: float, now: float) -> bool:
+        """Tell the turn how long the model has thought, and ask for its conclusion."""
+        self.now = now
+        if self.tells:
+            self.turn.thought(thought)
+        return self.turn.conclude() is not None
 
     def begin(self, call: ToolCall, now: float) -> tuple[str, str] | None:
         """Begin a call of the guarded turn."""
@@ -55,27 +77,48 @@ def _named(decision: Any) -> tuple[str, str] | None:
     return (str(decision.action), str(decision.trip.mode)) if decision.action and decision.trip else None
 
 
-def play(drawn: Trace, judge: Judge) -> list[Trip]:
-    """Make the calls of a trace. A refused call does not run; after an abort nothing does."""
-    trips: dict[int, Trip] = {}
+def play(drawn: Trace, judge: Judge, heeds: float = 0.0) -> Row:
+    """Make the calls of a trace. A refused call does not run; after an end nothing does.
+
+    ``heeds``: the share of sentences that the model heeds.
+    """
+    row, heed = Row(drawn), random.Random(f"{drawn.family.name}/{drawn.naming}/{drawn.seed}")
+    given_up: set[str] = set()
+
+    def told(number: int, call: Call, found: tuple[str, str] | None) -> None:
+        if found and number not in row.by_call:
+            row.by_call[number] = Trip(number, *found)
+            if heed.random() < heeds:
+                given_up.add(key(call))
+
     for message in messages(drawn.calls):
+        first, call = message[0]
+        over = row.ended or bool(given_up and drawn.family.stuck)
+        if not over and (over := judge.thinks(call.thought, call.begin)):
+            row.by_call[first] = Trip(first, END, "")
+        if over:
+            row.left += [number for number, _ in message]
+            continue
+        row.left += [number for number, call in message if key(call) in given_up]
         ran = []
         for number, call in message:
+            if number in row.left:
+                continue
             made = ToolCall(call.tool, call.args, known_tools=drawn.tools)
             found = judge.begin(made, call.begin)
-            if found:
-                trips[number] = Trip(number, *found)
+            told(number, call, found)
             if found is None or found[0] not in REFUSALS:
                 ran.append((number, call, made))
-            elif found[0] == "abort":
-                return sorted(trips.values())
+            elif row.ended:
+                break
         for number, call, made in sorted(ran, key=lambda one: one[1].begin + one[1].ran):
-            found = judge.end(made, Outcome(call.result, is_error=call.is_error), call.begin + call.ran)
-            if found:
-                trips.setdefault(number, Trip(number, *found))
-                if found[0] == "abort":
-                    return sorted(trips.values())
-    return sorted(trips.values())
+            told(number, call, judge.end(made, Outcome(call.result, is_error=call.is_error), call.begin + call.ran))
+    return row
+
+
+def key(call: Call) -> str:
+    """Return a text that equal calls share."""
+    return call.tool + json.dumps(call.args, sort_keys=True, default=str)
 
 
 def messages(calls: list[Call]) -> Iterator[list[tuple[int, Call]]]:
@@ -86,23 +129,91 @@ def messages(calls: list[Call]) -> Iterator[list[tuple[int, Call]]]:
     yield from steps.values()
 
 
-class Row(NamedTuple):
-    """One trace and its trips."""
+@dataclass
+class Row:
+    """One trace as it was played."""
 
-    family: Family
-    naming: str
-    seed: int
-    trips: list[Trip]
+    trace: Trace
+    by_call: dict[int, Trip] = field(default_factory=dict)
+    left: list[int] = field(default_factory=list)
+    """The calls that the model did not make: it heeded what it was told, or its run was over."""
+
+    @property
+    def family(self) -> Family:
+        """The family of the trace."""
+        return self.trace.family
+
+    @property
+    def naming(self) -> str:
+        """The naming of the trace."""
+        return self.trace.naming
+
+    @property
+    def trips(self) -> list[Trip]:
+        """The actions on calls, in their order."""
+        return sorted(self.by_call.values())
 
     @property
     def refusals(self) -> list[Trip]:
         """The calls that did not run."""
         return [trip for trip in self.trips if trip.action in REFUSALS]
 
+    @property
+    def nudges(self) -> list[Trip]:
+        """The calls that ran, with a sentence for the model."""
+        return [trip for trip in self.trips if trip.action == "nudge"]
 
-def rows(traces: Iterable[Trace], judge: Callable[[], Judge] = GuardJudge) -> list[Row]:
+    @property
+    def ended(self) -> bool:
+        """Return True if the run was ended, or the model had to answer."""
+        return any(trip.action in ENDS for trip in self.by_call.values())
+
+    @property
+    def gave_up(self) -> bool:
+        """Return True if the model heeded what it was told."""
+        return bool(self.left) and not self.ended
+
+    @property
+    def stop(self) -> float:
+        """The first call that was refused, or after which a stuck model gave up; infinite if there is none."""
+        stops = [trip.call for trip in self.refusals]
+        return min([*stops, self.left[0] - 1] if self.family.stuck and self.gave_up else stops, default=math.inf)
+
+    @cached_property
+    def news(self) -> set[int]:
+        """The calls whose result no equal call had before; those that did not run are in it, too."""
+        seen, news = set(), set()
+        gone = {*self.left, *(trip.call for trip in self.refusals)}
+        for number, call in enumerate(self.trace.calls, 1):
+            result = (key(call), repr(call.result))
+            if result not in seen:
+                news.add(number)
+            if number not in gone:
+                seen.add(result)
+        return news
+
+    @property
+    def withheld(self) -> list[Trip]:
+        """The refusals that withheld news."""
+        return [trip for trip in self.refusals if trip.call in self.news]
+
+    @property
+    def before_news(self) -> list[Trip]:
+        """The nudges before news: this call has a new result, or the next equal one has."""
+        keys = [key(call) for call in self.trace.calls]
+        found = []
+        for trip in self.nudges:
+            equal = (
+                number for number, text in enumerate(keys[trip.call :], trip.call + 1) if text == keys[trip.call - 1]
+            )
+            if {trip.call, next(equal, 0)} & self.news:
+                found.append(trip)
+        return found
+
+
+def rows(traces: Iterable[Trace], judge: Callable[[], Judge] = GuardJudge, heeds: float = 0.0) -> list[Row]:
     """Play all traces."""
-    return [Row(one.family, one.naming, one.seed, play(one, judge())) for one in traces]
+    return [play(one, judge(), heeds) for one in traces]
 
 
 class Figures(NamedTuple):
@@ -110,7 +221,7 @@ class Figures(NamedTuple):
 
     stuck: int
     stopped: int
-    """A call was refused."""
+    """A call was refused, or the model gave up."""
     missed: int
     """Neither was a call refused nor the model told anything."""
     needed: int
@@ -120,8 +231,16 @@ class Figures(NamedTuple):
     """The model was told by the call at which a careful human would have told it."""
     legit: int
     refused: int
+    """Working runs that were refused a call."""
     ended: int
     nudged: int
+    refusals: int
+    """The refused calls of all working runs."""
+    withheld: int
+    nudges: int
+    before_news: int
+    lost: int
+    """Working runs whose model left out a call that would have brought news, as it heeded what it was told."""
 
 
 def figures(found: Iterable[Row], *, undecidable: bool = False) -> Figures:
@@ -136,15 +255,20 @@ def figures(found: Iterable[Row], *, undecidable: bool = False) -> Figures:
     needed = [(r, r.family.refused) for r in stuck if r.family.refused is not None]
     return Figures(
         stuck=len(stuck),
-        stopped=sum(bool(r.refusals) for r in stuck),
+        stopped=sum(r.stop < math.inf for r in stuck),
         missed=sum(not r.trips for r in stuck),
         needed=len(needed),
-        in_time=sum(any(trip.call <= limit for trip in r.refusals) for r, limit in needed),
+        in_time=sum(r.stop <= limit for r, limit in needed),
         told=sum(any(trip.call <= r.family.told for trip in r.trips) for r in stuck),
         legit=len(legit),
         refused=sum(bool(r.refusals) for r in legit),
-        ended=sum(any(trip.action == "abort" for trip in r.trips) for r in legit),
-        nudged=sum(any(trip.action == "nudge" for trip in r.trips) for r in legit),
+        ended=sum(r.ended for r in legit),
+        nudged=sum(bool(r.nudges) for r in legit),
+        refusals=sum(len(r.refusals) for r in legit),
+        withheld=sum(len(r.withheld) for r in legit),
+        nudges=sum(len(r.nudges) for r in legit),
+        before_news=sum(len(r.before_news) for r in legit),
+        lost=sum(r.gave_up and not r.news.isdisjoint(r.left) for r in legit),
     )
 
 

@@ -7,7 +7,6 @@ The texts of a trace depend on the family and the seed alone, so that a trace is
 from __future__ import annotations
 
 import base64
-import hashlib
 import random
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -58,11 +57,6 @@ class Family:
     def view(self) -> str:
         """The view of a careful human."""
         return " ".join((self.draw.__doc__ or "").split())
-
-    @property
-    def kept(self) -> bool:
-        """True for a third of the families, which nobody looks at while the rule is made: only their totals count."""
-        return int(hashlib.sha256(self.name.encode()).hexdigest(), 16) % 3 == 0
 
 
 @dataclass

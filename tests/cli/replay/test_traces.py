@@ -44,7 +44,7 @@ def replayed(run: dict[str, Any]) -> list[tuple[int, int, str, str]]:
 def test_a_trace_is_judged_as_the_guard_judges_it():
     """Up to the first refusal, after which the run would have gone on differently, a replay makes the same trips."""
     for trace in TRACES:
-        live = [(0, trip.call - 1, trip.action, trip.mode) for trip in play(trace, GuardJudge())]
+        live = [(0, trip.call - 1, trip.action, trip.mode) for trip in play(trace, GuardJudge()).trips]
         first = next((number for number, trip in enumerate(live) if trip[2] in REFUSALS), len(live))
         found = replayed(as_run(trace))
         assert found[: first + 1] == live[: first + 1], f"{trace.family.name} {trace.naming}; {HINT}"
