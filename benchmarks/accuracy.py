@@ -79,7 +79,7 @@ def page(folder: Path) -> str:
         of_runs(runs, labels),
         of_kinds_drawn_anew(anew),
         of_examinations(drawn, anew),
-        of_peers(drawn, runs, labels),
+        of_peers(runs, labels),
     )
     return "\n\n".join(sections) + "\n"
 
@@ -409,8 +409,8 @@ PEERS = """## Other systems' rules on the same traces
 
 Rules that compare calls or results, restated from their sources as of late 2026, with their documented thresholds and
 switched on even where they are off by default; `benchmarks/peers.py` has what is left out of each. *Drawn* are the
-traces of `benchmarks/exam`, with natural names of tools, *recorded* the successful runs above. *Told* is told or
-refused, in time.
+kinds that are kept from the tuning, with natural names of tools and deaf models, *recorded* the successful runs above.
+*Told* is told or refused, in time.
 """
 
 
@@ -433,12 +433,12 @@ def _told(found: tuple[str, str] | None) -> Told | None:
     return None if found is None else (found[1], found[0], 0)
 
 
-def of_peers(drawn: Drawn, runs: list[Run], labels: list[Run]) -> str:
+def of_peers(runs: list[Run], labels: list[Run]) -> str:
     """Return the section of the page."""
-    natural = drawn.under(["natural"]).own
+    natural = families.draw(["natural"], SEEDS, sorted(families.KEPT), USUAL)
     policy = PolicyJudge(Policy())
     guard = counted([replay(run, policy) for run in runs], labels)
-    lines = [["**`default`**", *_examined(natural, play.GuardJudge), *_recorded(guard)]]
+    lines = [["**`default`**", *_examined(natural, functools.partial(play.GuardJudge, tells=True)), *_recorded(guard)]]
     lines += [_line(peer, natural, runs, labels) for peer in peers.PEERS]
     labelled, good = guard.verdicts.loops, sum(bool(run["success"]) for run in runs)
     head = ["rule", "drawn: stuck stopped", "told", "working refused", "ended"]
