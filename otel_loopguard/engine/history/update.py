@@ -23,7 +23,7 @@ from otel_loopguard.engine.history.history import MOST_REMEMBERED, SHORTEST_PAUS
 from otel_loopguard.engine.history.independence import learn, note_change, was_refused_regardless
 from otel_loopguard.engine.history.insisting import pay, settle, spend
 from otel_loopguard.engine.history.losses import Losses
-from otel_loopguard.engine.history.waits import MAY_WAIT, is_wait
+from otel_loopguard.engine.history.waits import is_wait
 from otel_loopguard.engine.values.compare import compare, detailed_fingerprints
 from otel_loopguard.engine.values.masking import ids_of
 from otel_loopguard.engine.vocabulary import Action, Kind, Record, Sameness
@@ -71,7 +71,7 @@ def open_record(
     record = Record()
     record.resolved = resolved
     tool, _, record.kind = resolved
-    if record.kind is _UNKNOWN and (rows := history.tools.get(tool.digest)) is not None and rows.waits:
+    if history.tools and (rows := history.tools.get(tool.digest)) is not None and rows.waits:
         record.kind = _WAIT
     record.tool = tool.name
     record.registered = registered
@@ -201,8 +201,9 @@ def end(
     record.error, record.transient, record.pending = facts.is_error, facts.transient, facts.pending
     record.brief, record.empty = facts.brief, facts.empty
     record.over, record.retry_after = facts.over, facts.retry_after
-    if record.kind in MAY_WAIT:
-        _find_wait(history, record, now)
+    record.waits = is_wait(record, now)
+    if record.waits and record.kind is not _WAIT:
+        _be_a_wait(history, record)
     flags, refusals = _flags(record, facts), history.refusals
     if now is not None:
         history.active_at, history.thinking = now, 0.0
@@ -232,13 +233,11 @@ def end(
         settle(history, record, refusals)
 
 
-def _find_wait(history: History, record: Record, now: float | None) -> None:
-    """Set ``record.waits``. Remember a tool of unknown kind whose run was a wait."""
-    record.waits = is_wait(record, now)
-    if record.waits and record.kind is not _WAIT:
-        if record.kind is _UNKNOWN:
-            history.tool_stats(record.resolved.tool.digest).waits = True
-        record.kind = _WAIT
+def _be_a_wait(history: History, record: Record) -> None:
+    """Take a call for a wait; and of a tool that runs no commands, all calls from now on."""
+    if record.kind is not _SHELL:
+        history.tool_stats(record.resolved.tool.digest).waits = True
+    record.kind = _WAIT
 
 
 def _flags(record: Record, facts: OutcomeFacts) -> int:

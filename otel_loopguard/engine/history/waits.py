@@ -1,7 +1,7 @@
 """Find out if a run was a wait, and how long it was.
 
-A wait tool waits as long as its argument says, or as long as it ran. A tool of unknown kind, or a command, that runs as
-long as a number of its arguments says is a wait, too, whatever its name is.
+A wait tool waits as long as its argument says, or as long as it ran. A tool of unknown kind, a command, and a look (a
+long poll) that runs as long as a number of its arguments says is a wait, too, whatever its name is.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 from otel_loopguard.engine.vocabulary import Kind
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from otel_loopguard.engine.vocabulary import Record
 
 _SHORTEST = 3.0
@@ -29,27 +31,24 @@ _LONGEST = 1e9
 
 # Looking up a member of an enumeration takes as long as a function call on Python 3.11.
 _WAIT = Kind.WAIT
-MAY_WAIT = frozenset({Kind.WAIT, Kind.UNKNOWN, Kind.SHELL})
-"""The kinds of calls of which one may be a wait."""
+_MAY_WAIT = frozenset({Kind.READ, Kind.UNKNOWN, Kind.SHELL})
 
 
 def is_wait(record: Record, now: float | None) -> bool:
-    """Return True if a call in ``MAY_WAIT`` that ends now was a wait of at least 3 seconds.
-
-    ``now=None``: the times were not recorded.
-    """
+    """Return True if a call that ends now was a wait of at least 3 seconds. ``now=None``: times were not recorded."""
     ran = 0.0 if now is None or record.at is None else now - record.at
     if record.kind is _WAIT:
-        seconds = ran if ran >= _MEASURABLE else seconds_named(record.resolved.arguments) or math.inf
+        seconds = ran if ran >= _MEASURABLE else next(seconds_named(record.resolved.arguments), math.inf)
         return seconds >= _SHORTEST
-    named = seconds_named(record.resolved.arguments) if ran >= _SHORTEST else 0.0
-    return named > 0 and abs(ran - named) <= _TOLERANCE * named
+    if ran < _SHORTEST or not (record.kind in _MAY_WAIT or record.resolved.tool.takes_next):
+        return False
+    return any(abs(ran - named) <= _TOLERANCE * named for named in seconds_named(record.resolved.arguments))
 
 
-def seconds_named(arguments: Any) -> float:
-    """Return the seconds that the arguments of a wait name: the first number, also in a text; 0 if there is none."""
+def seconds_named(arguments: Any) -> Iterator[float]:
+    """Yield the numbers of seconds that the arguments of a wait may name, also in their texts."""
     values = islice(arguments.values(), _MOST_ARGUMENTS) if type(arguments) is dict else (arguments,)
-    return next((seconds for value in values if (seconds := _seconds(value))), 0.0)
+    return (seconds for value in values if (seconds := _seconds(value)))
 
 
 def _seconds(value: Any) -> float:

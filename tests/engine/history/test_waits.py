@@ -13,14 +13,14 @@ from .test_clock import LONG, READ, Agent
 @pytest.mark.parametrize(
     ("arguments", "seconds"),
     [
-        ({"seconds": 30}, 30), ({"timeout_ms": 5_000}, 5), ({"time": "2.5 s"}, 2.5), ({"command": "sleep 12; ls"}, 12),
-        ({"until": "noon", "poll": 4}, 4), ("30", 30), ({}, 0), ({"flag": True}, 0), ({"n": -4}, 0), (None, 0),
-        ({"n": float("inf")}, 0), ({"n": float("nan")}, 0),
+        ({"seconds": 30}, [30]), ({"timeout_ms": 5_000}, [5]), ({"time": "2.5 s"}, [2.5]),
+        ({"command": "sleep 12; ls"}, [12]), ({"until": "noon", "poll": 4, "max": 9}, [4, 9]), ("30", [30]), ({}, []),
+        ({"flag": True}, []), ({"n": -4}, []), (None, []), ({"n": float("inf")}, []), ({"n": float("nan")}, []),
     ],
 )  # fmt: skip
-def test_the_first_number_of_the_arguments_names_the_seconds(arguments, seconds):
+def test_the_numbers_of_the_arguments_name_seconds(arguments, seconds):
     """From a thousand on they are milliseconds."""
-    assert seconds_named(arguments) == seconds
+    assert list(seconds_named(arguments)) == seconds
 
 
 def read_between_waits(tool, arguments, ran, *, at_most=12):
@@ -63,3 +63,18 @@ def test_a_command_that_turns_out_to_be_a_wait_weighs_as_one():
         agent.now += seconds
         agent.turn.end(command, Outcome(LONG))
     assert runs == [True, True, True]
+
+
+@pytest.mark.parametrize(
+    ("tool", "ran", "refused"), [("read_queue", 20.1, 20), ("receive_message", 20.1, 20), ("read_queue", 7, 9)]
+)
+def test_a_long_poll_has_the_patience_of_a_poll(tool, ran, refused):
+    """It ran as long as one of its numbers says; one that ran shorter is a look that found nothing."""
+    agent, call = Agent(), ToolCall(tool, {"most": 10, "wait_seconds": 20})
+    for attempt in range(1, 30):
+        if not agent.turn.begin(call).runs:
+            assert attempt == refused
+            return
+        agent.now += ran
+        agent.turn.end(call, Outcome({"messages": []}))
+    pytest.fail("it was never refused")

@@ -336,7 +336,7 @@ class NaiveTurn:
         tool, arguments = kinds.routed(call.tool, arguments)
         contract = self._contract(tool)
         kind = self._kind(call, tool, contract, arguments)
-        if kind == "unknown" and any(r.tool == tool and r.kind == "wait" for r in self._ended()):
+        if kind != "shell" and any(r.tool == tool and r.kind == "wait" for r in self._ended()):
             kind = "wait"
         told = arguments if contract.kind else plain.telling(arguments, kind)
         key = (tool, plain.arguments_text(told, loose=kind != "write"))
@@ -615,9 +615,10 @@ class NaiveTurn:
     def _find_wait(self, run: Run) -> None:
         """Note if the run was a wait: of a tool that waits, or by the number of its arguments that it ran for."""
         ran, named = run.ended_at - run.at, plain.seconds_named(run.arguments)
+        looks = run.kind in ("unknown", "shell", "read") or kinds.takes_the_next(run.tool)
         if run.kind == "wait":
-            run.waits = (ran if ran >= 1 else named or NEVER) >= 3
-        elif run.kind in ("unknown", "shell") and ran >= 3 and abs(ran - named) <= named / 10:
+            run.waits = (ran if ran >= 1 else [*named, NEVER][0]) >= 3
+        elif looks and ran >= 3 and any(abs(ran - seconds) <= seconds / 10 for seconds in named):
             run.kind, run.waits = "wait", True
 
     def _result_failed(self, outcome: Outcome) -> bool:

@@ -290,16 +290,13 @@ def again_after(text: str, *, failed: bool) -> float:
     return float(found[1]) * {None: 1, "m": 60, "h": 3600}[found[2]] if found else 0.0
 
 
-def seconds_named(arguments: Any) -> float:
-    """The first number of seconds in the arguments of a wait."""
+def seconds_named(arguments: Any) -> list[float]:
+    """The numbers of seconds in the arguments of a wait."""
     values = arguments.values() if isinstance(arguments, dict) else [arguments]
-    for value in values:
-        if isinstance(value, bool) or not isinstance(value, (str, int, float)):
-            continue
-        found = re.search(r"(?:^|\bsleep )\s*([0-9]+(?:[.][0-9]+)?)", str(value))
-        if found and float(found[1]) > 0:
-            return float(found[1]) / (1000 if float(found[1]) >= 1000 else 1)
-    return 0.0
+    texts = [str(value) for value in values if isinstance(value, (str, int, float)) and not isinstance(value, bool)]
+    found = [re.search(r"(?:^|\bsleep )\s*([0-9]+(?:[.][0-9]+)?)", text) for text in texts]
+    numbers = [float(one[1]) for one in found if one]
+    return [number / (1000 if number >= 1000 else 1) for number in numbers if number > 0]
 
 
 def says_transient(text: str, *, failed: bool) -> bool:
