@@ -6,6 +6,7 @@ They contain numbers and cleaned names, never an argument or a result.
 from __future__ import annotations
 
 import json
+import re
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -14,6 +15,7 @@ import orjson
 from otel_loopguard.engine.detectors.row import Sentences
 from otel_loopguard.engine.modes import Mode
 from otel_loopguard.engine.quoting import clean_name
+from otel_loopguard.engine.tools.lexicon import name_parts, word_lists
 from otel_loopguard.engine.user_messages import UserMessage, note_texts
 from otel_loopguard.engine.values.introspect import name_text
 from otel_loopguard.engine.vocabulary import Action, Kind, Sameness
@@ -28,12 +30,14 @@ if TYPE_CHECKING:
     from otel_loopguard.engine.vocabulary import Record, Trip
 
 _UNKNOWN_MODE = "This looks like a loop of calls to {tool}."
-_WAIT = "If you wait for it to change, do something else meanwhile: after {wait} seconds it runs again."
-_WAIT_TO_ACT = "If it is meant to be repeated, it runs again after {wait} seconds."
 _INSTEAD = "Use what you already have, or do something different."
 _DIFFERENT = "Do something different."
+_INSTEAD_OR_WAIT = "Use what you already have, or do something different; {then} it runs again."
+_DIFFERENT_OR_WAIT = "Do something different; {then} it runs again."
+_WAIT_TO_ACT = "If it is meant to be repeated, {then} it runs again."
 _STOP = "Stop calling tools and give your answer with what you know, or say what is missing."
 _INSIST = "If you are sure that it is needed, make the same call again and it will run."
+_INSIST_TO_ACT = "If it is meant to be repeated, make the same call again and it will run."
 _REFUSED_NOW = "This is refusal {} in a row."
 _NOTHING_NEW = "This brought nothing new either."
 _WAIT_LONGER = "Wait longer between checks, or say so."
@@ -47,6 +51,9 @@ _THIRD = 3
 _MOST_NEAREST = 3
 _MOST_COMPARED = 1_000
 _NEAR_ENOUGH = 50
+_TELLING = re.compile(r"[^\W\d_]{3}")
+"""A name with a word in it."""
+_OF_TIME = frozenset({"for", "seconds", "second", "ms", "time", "timer"})
 
 
 def refusal(
@@ -67,13 +74,14 @@ def refusal(
     if message is None:
         wording = _wording_of(trip, policy)
         counted = [_REFUSED_NOW.format(refusals)] if refusals > 1 else []  # the model counts its attempts, not the runs
-        message = " ".join([_filled(wording.refusal, trip), *counted, *_advice(trip, wording, refusals, known_tools)])
+        advice = _advice(trip, wording, refusals, known_tools, policy)
+        message = " ".join([_filled(wording.refusal, trip), *counted, *advice])
     if policy.refusal == "text":
         return "\n".join([*note_texts(notes), message])
     fields: dict[str, object] = {"error": "tool_loop_detected", "mode": clean_name(str(trip.mode))}
     if policy.refusal != "mode":
         fields |= {"tool": clean_name(trip.tool), "count": trip.count, "limit": trip.limit, "message": message}
-        if trip.wait:
+        if trip.wait and refusals < _THIRD:
             fields["wait"] = trip.wait
     by_user = [note for note in notes if isinstance(note, UserMessage)]
     if by_user:
@@ -116,7 +124,7 @@ def told(record: Record, trip: Trip, policy: Policy, refusals: int, known_tools:
         counts = record.sameness in _EQUAL or record.equal_in_row >= trip.count or policy.counting == "calls"
         sentence = _filled(wording.refusal, trip, before=trip.count if counts else trip.count - 1)
     waits = wording.advice == "wait" and refusals < _THIRD
-    advice = [_WAIT_LONGER] if waits else _advice(trip, wording, refusals, known_tools)
+    advice = [_WAIT_LONGER] if waits else _advice(trip, wording, refusals, known_tools, policy)
     return " ".join(["[loopguard]", sentence, *advice])
 
 
@@ -207,22 +215,46 @@ def _wording_of(trip: Trip, policy: Policy) -> _Wording:
     )
 
 
-def _advice(trip: Trip, wording: _Wording, refusals: int, known_tools: Collection[str] | None) -> list[str]:
-    near = [_nearest(trip, known_tools)] if wording.advice == "nearest" else []
-    if trip.insistable and trip.price == 1:  # it was not insisted on in vain yet
-        return [*near, _INSIST if refusals < _THIRD else f"{_INSIST} Otherwise: {_STOP.lower()}"]
-    if near:
-        return [*near, *([_STOP] if refusals >= _THIRD else [])]
-    waiting = _WAIT_TO_ACT if trip.kind is Kind.WRITE or wording.advice == "none" else _WAIT
-    advice = [_filled(waiting, trip)] if trip.wait else []
+def _advice(
+    trip: Trip, wording: _Wording, refusals: int, known_tools: Collection[str] | None, policy: Policy
+) -> list[str]:
+    """Say one thing to do. From the third refusal on that is to answer, whatever time would lift."""
+    insists = trip.insistable and trip.price == 1  # it was not insisted on in vain yet
+    insist = _INSIST_TO_ACT if wording.advice == "none" else _INSIST
     if refusals >= _THIRD or wording.advice == "stop":
-        return [*advice, _STOP]
-    return advice if wording.advice == "none" else [*advice, _instead(trip, wording)]
+        return [f"{insist} Otherwise: {_STOP.lower()}" if insists else _STOP]
+    if wording.advice == "nearest":
+        return [_nearest(trip, known_tools), *([insist] if insists else [])]
+    if insists:
+        return [insist]
+    if trip.wait:
+        return [_or_wait(trip, wording, _waiting_tool(known_tools, policy))]
+    return [] if wording.advice == "none" else [_instead(trip, wording)]
 
 
 def _instead(trip: Trip, wording: _Wording) -> str:
     """Say what to do instead. Only a call that reads has something to use."""
     return _DIFFERENT if trip.kind is Kind.WRITE or wording.advice == "different" else _INSTEAD
+
+
+def _or_wait(trip: Trip, wording: _Wording, waiting_tool: str) -> str:
+    if wording.advice == "none":
+        sentence = _WAIT_TO_ACT
+    else:
+        sentence = _INSTEAD_OR_WAIT if _instead(trip, wording) == _INSTEAD else _DIFFERENT_OR_WAIT
+    seconds = "a second" if trip.wait == 1 else f"{trip.wait} seconds"
+    waited = f"if you call {waiting_tool} for {seconds}," if waiting_tool else f"after {seconds}"
+    return sentence.format(then=waited)
+
+
+def _waiting_tool(known_tools: Collection[str] | None, policy: Policy) -> str:
+    """Return the name of the run's tool that waits and does nothing else; empty if none is known."""
+    words = {*word_lists()["wait"], *policy.words.get("wait", ())}
+    for name in islice(known_tools or (), _MOST_COMPARED):
+        parts = name_parts(name_text(name))
+        if parts and not words.isdisjoint(parts[0]) and words.union(_OF_TIME).issuperset(parts[0]):
+            return clean_name(name_text(name))
+    return ""
 
 
 def _nearest(trip: Trip, known_tools: Collection[str] | None) -> str:
@@ -231,8 +263,10 @@ def _nearest(trip: Trip, known_tools: Collection[str] | None) -> str:
     from rapidfuzz import process  # noqa: PLC0415 - takes 60 ms, and few programs need it
 
     names = _clean_names(known_tools)
-    called = clean_name(trip.tool)
-    near = [name for name, _, _ in process.extract(called, names, limit=_MOST_NEAREST, score_cutoff=_NEAR_ENOUGH)]
+    called, told = clean_name(trip.tool), [name for name in names if _TELLING.search(name)]
+    if not _TELLING.search(called):
+        told = []  # t19 is as near to t71 as to any other
+    near = [name for name, _, _ in process.extract(called, told, limit=_MOST_NEAREST, score_cutoff=_NEAR_ENOUGH)]
     listed = ", ".join(near or sorted(names)[:10])
     return f"The nearest that exist: {listed}." if near else f"Those that exist: {listed}."
 

@@ -14,6 +14,7 @@ from otel_loopguard.engine.policy.policy import Policy
 from otel_loopguard.engine.quoting import clean_name
 from otel_loopguard.engine.vocabulary import Action, Kind, Outcome, Record, Sameness, ToolCall, Trip
 from otel_loopguard.guard.guard import Guard
+from tests.engine.detectors.driver import LONG
 
 REASONS = (
     "", "unregistered", "patience", "acted", "no_news", "window", "max_calls", "changed", "changed_alike",
@@ -59,6 +60,55 @@ def test_the_same_answer_names_what_was_not_compared():
     trip = Trip(Mode.SAME_ANSWER, "search_orders", 10, 10, Action.NUDGE, Action.NUDGE)
     for text in (sentences.nudge(trip, Policy()), sentences.refusal(trip, Policy(), 1)):
         assert "different calls, apart from ids and the call's own arguments." in text
+
+
+def refused(**more):
+    """The trip of a read that is refused, and runs again after 10 seconds."""
+    return Trip(
+        Mode.GENERIC_REPEAT, "read_page", 3, 3, Action.BLOCK, Action.BLOCK, **{"kind": Kind.READ, "wait": 10, **more}
+    )
+
+
+@pytest.mark.parametrize("wait", [0, 10])
+@pytest.mark.parametrize("advice", ["", "acted", "changed"])
+def test_from_the_third_refusal_on_there_is_one_thing_to_do(advice, wait):
+    """No wait is named beside the order to answer, neither in the sentence nor as a field."""
+    fields = json.loads(sentences.refusal(refused(wait=wait, reason=advice), Policy(), 3))
+    assert fields["message"].endswith(f"This is refusal 3 in a row. {sentences._STOP}")
+    assert "wait" not in fields
+
+
+@pytest.mark.parametrize(
+    ("known", "advised"),
+    [(None, "after 10 seconds it runs again."), (["list", "wait_for_deploy"], "after 10 seconds it runs again."),
+     (["list", "srv__sleep"], "if you call srv__sleep for 10 seconds, it runs again."),
+     (["wait_for_seconds"], "if you call wait_for_seconds for 10 seconds, it runs again.")],
+)  # fmt: skip
+def test_the_tool_that_waits_is_named_where_a_wait_is_advised(known, advised):
+    """A model has no clock. A tool that waits for something is none that only waits."""
+    assert json.loads(sentences.refusal(refused(), Policy(), 1, known))["message"].endswith(advised)
+
+
+def test_one_second_is_a_second():
+    """And not 1 seconds."""
+    assert "after a second it runs" in sentences.refusal(refused(wait=1), Policy(), 1)
+
+
+def test_opaque_names_have_no_nearest():
+    """``t19`` is as near to ``t71`` as any other: the first that exist are listed."""
+    trip = Trip(Mode.UNKNOWN_TOOL_REPEAT, "t71", 3, 3, Action.BLOCK, Action.BLOCK)
+    assert "Those that exist: t19, t96." in sentences.refusal(trip, Policy(), 1, ["t96", "t19"])
+
+
+def test_a_nudge_about_new_results_does_not_call_them_known():
+    """A price that is asked for ten times is told, and each answer was new."""
+    turn, call = Guard().turn(), ToolCall("get_price", {"of": "a"})
+    said = []
+    for number in range(40):
+        turn.begin(call)
+        said.append(turn.end(call, Outcome(f"{LONG} The price is {100 + 37 * number % 101} EUR.")).message or "")
+    assert [text.rpartition("; ")[2] for text in said if text][:1] == ["only numbers are new in what it returns."]
+    assert "Use what you already have" not in "".join(said)
 
 
 @pytest.mark.parametrize("mode", Mode)

@@ -10,7 +10,7 @@ from otel_loopguard.engine.history.call_stats import BRIEF, SUCCESS
 from otel_loopguard.engine.history.evidence import Reason
 from otel_loopguard.engine.rule import Rule
 from otel_loopguard.engine.settings import Setting
-from otel_loopguard.engine.vocabulary import Action, Record, Sameness, Trip
+from otel_loopguard.engine.vocabulary import Action, Kind, Record, Sameness, Trip
 
 if TYPE_CHECKING:
     from otel_loopguard.engine.history.history import History
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 _SAME = Sameness.SAME
 _STEADY = frozenset({_SAME, Sameness.ALIKE})
 _BRIEF_SUCCESS = BRIEF | SUCCESS
-_ACTS = frozenset({Reason.ACTED, Reason.ACKNOWLEDGED})
 
 
 def before(history: History, record: Record, rule: Rule) -> Trip | None:
@@ -29,8 +28,9 @@ def before(history: History, record: Record, rule: Rule) -> Trip | None:
     if rule.abort and stats.equal + stats.refused + 1 >= rule.abort:
         return trip(record, ROW.mode, stats.equal + stats.refused + 1, rule.abort, Action.ABORT)
     count = stats.equal + 1  # earlier runs may have weighed more than those of this limit
-    reason = "acted" if limit.reason in _ACTS else "changed" if limit.learned else ""
-    return refusal(history, record, ROW.mode, count, min(limit.block, count), reason=reason)
+    reason = "acted" if _acts(record) else "changed" if limit.learned else ""
+    limit_shown, may_be_right = min(limit.block, count), limit.learned or limit.reason is Reason.ACTED
+    return refusal(history, record, ROW.mode, count, limit_shown, insistable=may_be_right, reason=reason)
 
 
 def after(_history: History, record: Record, rule: Rule) -> Trip | None:
@@ -43,10 +43,16 @@ def after(_history: History, record: Record, rule: Rule) -> Trip | None:
     if record.sameness is not _SAME or limit.mode != ROW.mode:
         return None
     due = nudge_limit(rule.nudge, limit.block)
-    if not due or stats.equal < due:
+    if not due or stats.equal < due or not record.haste:  # who waited so long has a reason to ask
         return None
-    reason = "acted" if limit.reason in _ACTS else ""
+    reason = "acted" if _acts(record) else ""
     return trip(record, ROW.mode, stats.equal, due, Action.NUDGE, reason=reason, alone=record.alone)
+
+
+def _acts(record: Record) -> bool:
+    """Return True if the results say that the call did something. A short one of an unknown tool may be a look's."""
+    reason = record.limit.reason
+    return reason is Reason.ACTED or (reason is Reason.ACKNOWLEDGED and record.kind is Kind.WRITE)
 
 
 def _nudge_after_changes(record: Record, rule: Rule) -> Trip | None:

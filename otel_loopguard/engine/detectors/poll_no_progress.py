@@ -33,7 +33,7 @@ def before(history: History, record: Record, rule: Rule) -> Trip | None:
     if not is_proven(record):
         return None
     count = stats.equal + 1
-    return refusal(history, record, ROW.mode, count, min(limit.block, count))
+    return refusal(history, record, ROW.mode, count, min(limit.block, count), insistable=limit.learned)
 
 
 def after(_history: History, record: Record, rule: Rule) -> Trip | None:

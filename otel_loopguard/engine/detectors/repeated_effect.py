@@ -80,7 +80,8 @@ ROW = Detector(
     nudge="This has now been done {count} times with the same arguments.",
     reasons={
         "money": Sentences(
-            "{tool} has succeeded with these arguments before: it may have been done already. See what it did.",
+            "{tool} succeeded with these arguments before, and nothing has changed since: the money may have moved "
+            "already. See what it did before it is done again.",
             advice="none",
         )
     },
@@ -88,14 +89,15 @@ ROW = Detector(
     is_declared=True,
     about=About(
         title="an effect that is repeated",
-        agent="is about to repeat an effect that must happen once (declared)",
+        agent="is about to repeat an effect that must happen once: it is declared so, or moves money by its name",
         told="2nd",
         refused="2nd",
         precisely=(
             "a tool declared `once`, one that moves money by its name, or one called destructive by its server, "
-            "succeeds again",
+            "succeeds again, and nothing changed in between",
             "2nd",
-            "2nd, unless it insists where only the name says so; the 5th if its server says so",
+            "2nd (`once`: whatever changed), unless it insists where only the name says so; the 5th if its server "
+            "says so",
         ),
         cause="the acknowledgement of the effect does not say that it happened",
     ),

@@ -34,9 +34,17 @@ def trip(
 
 
 def refusal(
-    history: History, record: Record, mode: str, count: int, limit: int, *, period: int = 1, reason: str = ""
+    history: History,
+    record: Record,
+    mode: str,
+    count: int,
+    limit: int,
+    *,
+    period: int = 1,
+    insistable: bool = False,
+    reason: str = "",
 ) -> Trip | None:
-    """Make the trip of a refusal that ends after some seconds (``wait``). What was learned may be insisted on.
+    """Make the trip of a refusal that ends after some seconds (``wait``).
 
     If the call has waited already, mark it as beyond its limit and return None: it runs.
     """
@@ -44,8 +52,9 @@ def refusal(
         record.beyond = True
         return None
     wait = seconds_left(history, record)
-    learned = record.limit.learned
-    return trip(record, mode, count, limit, Action.BLOCK, period=period, insistable=learned, reason=reason, wait=wait)
+    return trip(
+        record, mode, count, limit, Action.BLOCK, period=period, insistable=insistable, reason=reason, wait=wait
+    )
 
 
 def nudge_limit(nudge: int | None, limit: int) -> int:

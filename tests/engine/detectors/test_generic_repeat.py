@@ -52,9 +52,8 @@ def test_it_is_told_at_the_2nd_and_refused_from_the_3rd_on():
         "message": "",
     }  # fmt: skip
     assert refusal["message"] == (
-        "read_page was called with these arguments 2 times and returned the same each time. If you wait for it to "
-        "change, do something else meanwhile: after 10 seconds it runs again. Use what you already have, or do "
-        "something different."
+        "read_page was called with these arguments 2 times and returned the same each time. Use what you already have, "
+        "or do something different; after 10 seconds it runs again."
     )
 
 
@@ -129,7 +128,30 @@ def test_an_act_is_advised_to_look():
     driven = Driven(MODE)
     for _ in range(4):
         driven("update_record", LONG, key="a")
-    assert "see what it did before it is done again" in driven.said[3].decision.message
+    message = driven.said[3].decision.message
+    assert "see what it did before it is done again. If it is meant to be repeated, make the same call again" in message
+
+
+@pytest.mark.parametrize(("tool", "done"), [("t53", False), ("scroll_down", True)])
+def test_a_look_under_an_opaque_name_is_not_said_to_have_been_done(tool, done):
+    """A short result of a tool of unknown kind may be an answer."""
+    driven = Driven(MODE)
+    for _ in range(9):
+        driven(tool, "3 of the 4 lie here" if not done else "ok", of="a")
+    assert ("was done" in driven.said[8].decision.message, "has now been done" in driven.said[4].decision.message) == (
+        done,
+        done,
+    )
+
+
+def test_who_waited_long_is_not_told_that_it_repeats_itself():
+    """The pause is why it asked again."""
+    driven = Driven(MODE)
+    for number in range(5):
+        driven("read_file", f"{LONG} {number}", path=str(number))
+    for pause in (0, 600, 600, 600):
+        driven(path="a", pause=pause)
+    assert driven.told() == []
 
 
 def test_parallel_equal_calls_prove_nothing():

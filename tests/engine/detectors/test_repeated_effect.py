@@ -61,7 +61,7 @@ def test_the_2nd_success_of_a_tool_that_moves_money_is_refused_unless_the_model_
     for _ in range(2):
         driven(tool, {"id": "pi_7", "status": "processing"}, amount=9)
     assert driven.refused(MODE) == [2]
-    assert "it may have been done already" in driven.said[1].decision.message
+    assert "the money may have moved already" in driven.said[1].decision.message
     assert driven(tool, {"id": "pi_8", "status": "processing"}, amount=9).runs
 
 

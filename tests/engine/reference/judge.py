@@ -876,10 +876,11 @@ class NaiveTurn:
 
     def _by_evidence(self, run: Run, *, learned: bool) -> Iterable[Verdict]:
         """The refusal of one call by its own results; it can be insisted on if it relies on what was learned."""
-        limit = self._limit(run)
+        limit, last = self._limit(run), self._last(run)
         count = self._equal_in_a_row(run) + 1
-        if limit < NEVER and self._evidence(run) + self._weight(run) >= 1 - EPSILON:
-            yield Verdict(self._repeat_mode(run), count, insistable=learned)
+        if last and limit < NEVER and self._evidence(run) + self._weight(run) >= 1 - EPSILON:
+            acts = self._repeat_mode(run) == "generic_repeat" and self._rows(run, last)[-1:] == [ACTING]
+            yield Verdict(self._repeat_mode(run), count, insistable=learned or acts)
         elif self._impatient(run):
             yield Verdict(self._repeat_mode(run), count, insistable=learned, timed=False)
 
@@ -1010,14 +1011,9 @@ class NaiveTurn:
         return run.failed, run.text, run.digest
 
     def _equal_in_a_row(self, run: Run) -> int:
-        """Count the equal runs at the end of this call's runs, the first included; *alike* ones do not end the row."""
-        count = 1
-        known = [*self._same_call(run), *([run] if run.known else [])]
-        for earlier in reversed([r for r in known if not r.overlapped]):
-            if earlier.sameness not in (SAME, ALIKE):
-                break
-            count += earlier.sameness == SAME
-        return count
+        """Count the equal runs at the end of this call's runs, the first included."""
+        known = [r for r in (*self._same_call(run), run) if r.known and not r.overlapped]
+        return 1 + len(list(itertools.takewhile(lambda r: r.sameness == SAME, reversed(known))))
 
     def _steady(self, run: Run) -> int:
         """Count the runs of this call that were same or alike in a row, the first included."""
@@ -1156,9 +1152,15 @@ class NaiveTurn:
 
     def _repeat_nudges(self, run: Run) -> Iterable[tuple[str, str, int, int]]:
         patient, limit = self._patient(run), self._limit(run)
-        if run.sameness == SAME and limit < NEVER and not (patient and run.waited and run.haste < 2 / (SLOW - 1)):
+        if (
+            run.sameness == SAME
+            and limit < NEVER
+            and run.haste
+            and not (patient and run.waited and run.haste < 2 / (SLOW - 1))
+        ):
             mode, last = self._repeat_mode(run), self._last(run)
-            acts = last is not None and not last.failed and (self._acts(run) or self._acknowledged(run, last))
+            short = last is not None and run.kind == "write" and self._acknowledged(run, last)
+            acts = last is not None and not last.failed and (self._source(run, last).acted or self._acts(run) or short)
             reason = "acted" if acts and mode == "generic_repeat" else ""
             if mode != "generic_repeat" or not self._changed(run):
                 yield mode, reason, self._equal_in_a_row(run), -(-int(limit) // 2)
