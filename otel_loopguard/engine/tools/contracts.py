@@ -181,8 +181,8 @@ class Contracts:
     def compared(self, tool: Tool, arguments: Any, kind: Kind) -> tuple[Any, bool]:
         """Return the arguments that a call is compared by, and True if blanks in them are folded.
 
-        Arguments that say nothing about what the call does (a reason, a request id) are left out, but not under a
-        policy that counts calls: it promises to compare all of them.
+        Arguments that say nothing about what the call does (a reason, a request id) are left out, unless there are no
+        others: who hands over is compared by whom. A policy that counts calls promises to compare all of them.
         """
         if self._counts_calls:
             if self._policy.arguments == "identical":
@@ -195,7 +195,8 @@ class Contracts:
             and len(arguments) <= _MOST_ARGUMENTS
         ):
             silent = self._words.silent_parameters(tool.name, kind)
-            arguments = {name: value for name, value in arguments.items() if name not in silent} or arguments
+            told = {name: value for name, value in arguments.items() if name not in silent}
+            arguments = told if told or kind is Kind.HANDOFF else arguments
         return arguments, kind is not Kind.WRITE
 
     def tool(self, name: str, hints: Hints | None) -> Tool:

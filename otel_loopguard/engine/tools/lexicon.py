@@ -51,9 +51,8 @@ class Lexicon:
             frozenset(silent["descriptions"]),
         )
         self.places_of_thoughts = _spellings(silent["places"])
-        self.may_be_silent = (
-            self._silent_ids | self._silent_reasons | self._silent_descriptions | self.places_of_thoughts
-        )
+        self._hand_overs = self._silent_reasons | self._silent_descriptions | _spellings(silent["hand_overs"])
+        self.may_be_silent = self._silent_ids | self._hand_overs | self.places_of_thoughts
         """Names of parameters that may say nothing about what a call does; most calls have none of them."""
         self.dangerous = frozenset(lists["dangerous"])
         self._take = frozenset((*lists["take"], *more.get("take", ())))
@@ -90,6 +89,8 @@ class Lexicon:
         silent: frozenset[str] = frozenset()
         if self._looks_up_ids.isdisjoint(word for part in name_parts(name) for word in part):
             silent = self._silent_ids
+        if kind is Kind.HANDOFF:
+            return silent | self._hand_overs
         if kind is Kind.THINK:
             silent |= self.places_of_thoughts
         if kind not in _EXPRESSES:
@@ -121,7 +122,7 @@ class Lexicon:
 
 
 _READS_OR_POLLS = frozenset({Kind.READ, Kind.POLL, Kind.WAIT})
-_EXPRESSES = frozenset({Kind.THINK, Kind.AGENT, Kind.HANDOFF, Kind.FINAL})
+_EXPRESSES = frozenset({Kind.THINK, Kind.AGENT, Kind.FINAL})
 """Kinds of tools that take their content as a reason or a thought."""
 _ONLY_ACTS = frozenset({Kind.READ, Kind.POLL, Kind.SHELL})
 """Kinds of tools that store no description."""

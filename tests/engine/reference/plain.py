@@ -344,6 +344,9 @@ def values(text: str, shown: View) -> str:
 
 ALWAYS_SILENT = {"request_id", "idempotency_key", "nonce", "trace_id", "correlation_id"}
 REASONS = {"explanation", "reasoning", "rationale", "thought", "thoughts", "justification"}
+HAND_OVERS = {
+    "reason", "message", "task_description", "context", "summary", "instructions", "input", "details", "notes", "task",
+}  # fmt: skip
 DESCRIPTIONS = {"description", "reason", "purpose", "intent"}
 
 
@@ -352,8 +355,10 @@ def silent(name: str, kind: str) -> bool:
     plain_name = "_".join(words(name))
     if plain_name in ALWAYS_SILENT:
         return True
+    if kind == "handoff":
+        return plain_name in HAND_OVERS | REASONS | DESCRIPTIONS
     if plain_name in REASONS:
-        return kind not in ("think", "agent", "handoff", "final")
+        return kind not in ("think", "agent", "final")
     return plain_name in DESCRIPTIONS and kind in ("read", "poll", "shell")
 
 
@@ -362,7 +367,7 @@ def telling(arguments: Any, kind: str) -> Any:
     if not isinstance(arguments, dict):
         return arguments
     kept = {key: value for key, value in arguments.items() if not silent(str(key), kind)}
-    return kept or arguments
+    return kept if kept or kind == "handoff" else arguments
 
 
 def answer_outline(text: str, arguments: Any) -> str:

@@ -132,6 +132,20 @@ def test_arguments_that_a_tool_takes_for_its_work_stay(tool, parameter):
     assert compared(tool, {"it": 1, parameter: "x"}) == {"it": 1, parameter: "x"}
 
 
+@pytest.mark.parametrize(
+    ("tool", "arguments", "compared_by"),
+    [
+        ("transfer_to_bob", {"reason": "he knows"}, {}),
+        ("transfer_to_bob", {"taskDescription": "bill it", "context": "long"}, {}),
+        ("handoff", {"agent": "bob", "message": "take over"}, {"agent": "bob"}),
+        ("delegate_task", {"agent": "bob", "task": "bill it"}, {"agent": "bob", "task": "bill it"}),
+    ],
+)
+def test_a_hand_off_is_compared_by_its_target(tool, arguments, compared_by):
+    """Also if nothing else is left. A task that is delegated is the work."""
+    assert compared(tool, arguments) == compared_by
+
+
 def test_blanks_fold_except_where_they_are_content():
     """Blanks are content in writes, and where a policy counts calls, which promises identical arguments."""
     for policy, tool, folds in (
