@@ -51,9 +51,9 @@ class SpanCall(NamedTuple):
 
 
 def _function_arguments(value: Any) -> Any:
-    """Return the keyword arguments of ``{"args": [], "kwargs": {...}}``; None if there are no arguments at all."""
+    """Return the keyword arguments of ``{"args": [], "kwargs": {...}}``; any other value as it is."""
     if isinstance(value, dict) and value and value.keys() <= {"args", "kwargs"}:
-        return value if value.get("args") else value.get("kwargs") or None
+        return value if value.get("args") else value.get("kwargs") or {}
     return value
 
 
@@ -211,9 +211,9 @@ CONVERSATIONS: Final = {
 """The attribute with the conversation's id, by the attribute that marks a dialect. Others use OpenTelemetry's."""
 
 _HIDDEN: Final = frozenset(
-    {"", "{}", "[]", "null", "None", '""', "__REDACTED__", "[REDACTED]", "<not specified>", "<not serializable>"}
+    {"", "[]", "null", "None", '""', "__REDACTED__", "[REDACTED]", "<not specified>", "<not serializable>"}
 )
-"""Texts in place of a value that was not exported. An empty value may stand for one, too."""
+"""Texts in place of a value that was not exported. ``{}`` may stand for one, too: see ``read``."""
 _SCRUBBED: Final = "[Scrubbed due to "
 """The beginning of the text that Logfire writes in place of a secret."""
 _EXCEPTION_EVENT: Final = ("exception", "exception.message")
@@ -325,7 +325,10 @@ def same_tool(one: str, other: str | None) -> bool:
 
 
 def read(span: SpanView) -> SpanCall | None:
-    """Read the tool call of an ended span; None if it is no tool call."""
+    """Read the tool call of an ended span; None if it is no tool call.
+
+    ``{}`` stands for arguments that are hidden, or for none. It is none if the span shows the result.
+    """
     rows = () if span.is_server else _matching(span.attributes)
     tool = _tool(rows, span.name, span.attributes) if rows else None
     if tool is None:
@@ -335,13 +338,13 @@ def read(span: SpanView) -> SpanCall | None:
     message = _tool_message(result)
     call_id = _call_id(rows, span.attributes) or (None if message is None else message["tool_call_id"])
     outcome = _outcome(span, result, message)
-    known = arguments is not None
+    known = bool(arguments) or (arguments == {} and result is not None)
     call = ToolCall(tool, arguments if known else unique_text(), call_id)
     return SpanCall(call, outcome or Outcome(unique_text()), known, outcome is not None)
 
 
 def _arguments(rows: tuple[SpanDialect, ...], span: SpanView) -> Any:
-    """Return the arguments; None if they are unknown."""
+    """Return the arguments; ``{}`` if the span shows no more, None if it has none."""
     for row in rows:
         if row.arguments_hash is not None and (given := span.attributes.get(row.arguments_hash)) is not None:
             return {"hash": given}
@@ -360,7 +363,7 @@ def _result(rows: tuple[SpanDialect, ...], span: SpanView) -> Any:
             # Words with digits are masked as ids when results are compared, but this word is all of the result.
             return str(given).translate(_NO_DIGITS)
         value = _value(row, row.results, row.result_event, span)
-        if value is not None:
+        if value is not None and value != {}:
             return value if row.open_result is None else row.open_result(value)
     return None
 
@@ -406,7 +409,7 @@ def _event(event: tuple[str, str], span: SpanView) -> Any:
 
 
 def _parsed(value: Any, hidden: frozenset[str] = frozenset()) -> Any:
-    """Return the value, parsed if it is a text of JSON; None if it is hidden or empty."""
+    """Return the value, parsed if it is a text of JSON; None if it is hidden or an empty list or text."""
     if isinstance(value, str):
         if len(value) <= _LONGEST_HIDDEN:
             text = value.strip()
@@ -419,7 +422,7 @@ def _parsed(value: Any, hidden: frozenset[str] = frozenset()) -> Any:
                 pass_interrupt(error)
                 return value  # a text that only begins like an object
         return value
-    return None if isinstance(value, (dict, list, tuple)) and not value else value
+    return None if isinstance(value, (list, tuple)) and not value else value
 
 
 def _tool_message(value: Any, depth: int = 0) -> Any:

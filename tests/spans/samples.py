@@ -128,7 +128,7 @@ SAMPLES = {
             "tool.description": "Does it.",
             # The value itself, if there is only one.
             "input.value": json.dumps(call.arguments)
-            if len(call.arguments) > 1
+            if len(call.arguments) != 1
             else str(next(iter(call.arguments.values()))),
             "output.value": json.dumps({"type": "tool", "data": {**tool_message(call), "id": None}}),
             "output.mime_type": "application/json",

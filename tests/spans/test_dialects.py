@@ -106,6 +106,15 @@ def test_a_repeat_is_found_both_ways(dialect: str, tmp_path: Any, capfdbinary: A
 
 
 @pytest.mark.parametrize("dialect", SAMPLES)
+def test_calls_of_a_tool_without_parameters_are_judged_both_ways(dialect: str, tmp_path: Any, capfdbinary: Any) -> None:
+    """Their arguments are ``{}``, and the span shows that content is recorded: it has the result."""
+    made = [Call("read_clock", {}, "text", number) for number in range(3)]
+    live, replayed = play(SAMPLES[dialect], made, tmp_path, capfdbinary)
+    assert [trip[1:] for trip in live] == [("generic_repeat", "nudge"), ("generic_repeat", "block")]
+    assert live == replayed
+
+
+@pytest.mark.parametrize("dialect", SAMPLES)
 def test_new_results_and_new_arguments_are_no_loop_both_ways(dialect: str, tmp_path: Any, capfdbinary: Any) -> None:
     """Work looks like work in every dialect."""
     words = ("ant", "bee", "cat", "dog", "eel", "fox")
