@@ -38,7 +38,7 @@ from otel_loopguard.telemetry.call_span import CallSpan, NativeSpan
 from otel_loopguard.telemetry.run_span import RunSpan
 from otel_loopguard.telemetry.settings import Settings
 from otel_loopguard.testing import Ask, Recording, Toolbox, guarded
-from otel_loopguard.turns.scope import Scope
+from otel_loopguard.turns.scope import Scope, current_scope
 from tests.scripted.langchain import DRIVERS
 
 if TYPE_CHECKING:
@@ -180,6 +180,7 @@ def _run_program(recording: Recording) -> None:
     with loopguard.turn("a conversation", agent_name="helper"):
         for path in "aaab":
             call("look", f"there is {path}", path=path)
+            current_scope().turn.thought(1)  # type: ignore[union-attr]  # it is in a turn
         for _ in range(2):
             call("fetch", {"text": "a long and steady description " * 5})
         for _ in range(2):

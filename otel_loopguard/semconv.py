@@ -97,6 +97,9 @@ CALL_INDEX: Final = "loopguard.turn.call_index"
 """The call's position in its turn, from 0, refused ones included."""
 STEP: Final = "loopguard.turn.step"
 """Equal for the calls of one message of the model, where the framework tells."""
+THOUGHT: Final = "loopguard.thought"
+"""The seconds in which the model thought before the call, since a call of the turn last began or ended; absent if none
+are known."""
 ARGUMENTS_HASH: Final = "loopguard.arguments_hash"
 """Equal for equal arguments.
 

@@ -149,6 +149,11 @@ class RecordedCall(NamedTuple):
         return self.span.view.attributes.get(semconv.STEP)
 
     @property
+    def thought(self) -> float:
+        """The seconds in which the model thought before the call, as the guard counted them; 0 if it counted none."""
+        return _seconds(self.span.view.attributes.get(semconv.THOUGHT)) if self.span.own else 0.0
+
+    @property
     def usage(self) -> Usage | None:
         """The tokens of the model request that wrote this call; None if the span does not have them."""
         return usage_on_call(self.span.view.attributes) if self.span.own else None

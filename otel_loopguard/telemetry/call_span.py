@@ -265,6 +265,8 @@ class CallSpan(InContext):
         }
         if record.written is not None:
             attributes[semconv.STEP] = record.written
+        if record.thinking:
+            attributes[semconv.THOUGHT] = record.thinking
         if self._registered is not None:
             attributes[semconv.TOOL_REGISTERED] = self._registered
         if self.name == semconv.UNKNOWN_TOOL:

@@ -62,6 +62,7 @@ _RUN_WORDS = (
     "is_error",
     "at",
     "ended",
+    "thought",
     "step",
     "tools",
     "call_id",
@@ -104,7 +105,8 @@ def replay_runs(data: bytes) -> None:
 
 def _call(draw: Draw) -> Any:
     call = {"tool": draw.either("look"), "args": draw.value(), "result": draw.either("text")}
-    for key, right in (("step", 1), ("at", 1.5), ("ended", 2.5), ("is_error", True), ("result_hash", "ab" * 8)):
+    numbers = (("step", 1), ("at", 1.5), ("ended", 2.5), ("thought", 12))
+    for key, right in (*numbers, ("is_error", True), ("result_hash", "ab" * 8)):
         if draw.number(3) == 0:
             call[key] = draw.either(right)
     return draw.either(call)

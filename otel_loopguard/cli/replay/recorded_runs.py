@@ -77,6 +77,10 @@ class _CallOfRun:
     def step(self) -> object:
         return self._fields.get("step")
 
+    @property
+    def thought(self) -> float:
+        return seconds(self._fields, "thought") or 0.0
+
     def began(self, op: int, state: State, written: int | None) -> Began:
         name = self._fields["tool"]
         resolved, arguments = state.compiled.contracts.identify(

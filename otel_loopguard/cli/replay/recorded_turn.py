@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from otel_loopguard.cli.replay.timeline import Timeline
-from otel_loopguard.engine.events import Concluded, Ended, Found, Ran
+from otel_loopguard.engine.events import Concluded, Ended, Found, Ran, Thought
 from otel_loopguard.engine.fold import fold, opened
 from otel_loopguard.engine.vocabulary import Action, Sameness
 from otel_loopguard.guard.callbacks import CallbackFaults, custom_nudges, custom_trips
@@ -40,6 +40,10 @@ class JudgeableCall(Protocol):
     @property
     def step(self) -> object:
         """Identifies the response of the model: equal for all calls of one. None if that is not recorded."""
+
+    @property
+    def thought(self) -> float:
+        """The seconds in which the model thought before the call, since a call of the turn last began or ended."""
 
     @property
     def has_run(self) -> bool:
@@ -102,6 +106,8 @@ class RecordedTurn:
         self.calls += 1
         for one in timeline.begin(call.at, call.step):
             self._end(one)
+        if call.thought:  # a call that was refused has ended no thought: that counts for the next call, too
+            self._think(call.thought - self.state.history.thinking, timeline.now)
         event, now = call.began(position, self.state, timeline.written), timeline.now
         if call.has_run:  # it is judged at once, with the result that the request has
             timeline.add(_Running(position, call, event, None, now), call.ended)
@@ -116,6 +122,9 @@ class RecordedTurn:
             self._over(JudgedCall(position, call, record, verdict.trip, in_vain=not call.stopped_by_user))
         else:
             timeline.add(_Running(position, call, event, record, now), call.ended)
+
+    def _think(self, seconds: float, now: float | None) -> None:
+        fold(self.state, Thought(self.calls, seconds), now)
 
     def end_until(self, time: float | None) -> None:
         """End the running calls that are over at this time, in seconds; all of them if it is None."""

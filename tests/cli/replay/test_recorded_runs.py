@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 from dataclasses import replace
 
 import orjson
@@ -138,7 +139,64 @@ def test_calls_that_overlap_are_one_try():
     assert [trip[1] for trip in trips(made.run("in turn", in_turn))] == [1, 2]
 
 
-@pytest.mark.parametrize("key", ["at", "ended"])
+def read_by_a_slow_model(**more):
+    """One file that is read three times, by a model that takes 40 seconds for each step."""
+    return made.run(
+        "slow",
+        [made.call("read_file", {"path": "a"}, "same", at=n * 41.0, ended=n * 41.0 + 1, **more) for n in range(3)],
+    )
+
+
+@pytest.mark.parametrize(
+    ("thought", "actions"), [(40, ["nudge", "block"]), (35.5, ["nudge", "block"]), (20, ["nudge"])]
+)
+def test_thought_that_is_recorded_is_no_wait(thought, actions):
+    """The third equal read is refused, unless the model waited for 10 seconds besides."""
+    assert [trip[3] for trip in trips(read_by_a_slow_model(thought=thought))] == actions
+
+
+@pytest.mark.parametrize("thought", [None, 0, -40, 1e9])
+def test_absurd_thought_is_none(thought):
+    """As in a live turn: then the time before each call was a wait."""
+    assert [trip[3] for trip in trips(read_by_a_slow_model(thought=thought))] == ["nudge"]
+
+
+def drawn_with_times(seed):
+    """Calls of few tools and results, each after a pause and after thought; with these, and the time that it runs."""
+    rng = random.Random(seed)
+    paces = rng.choice(((0.5, 1), (0.5, 12, 40), (12, 25, 40), (0.5, 70, 700)))
+    tools, results = rng.sample(made.TOOLS, rng.choice((1, 2, 3))), rng.sample(made.RESULTS, rng.choice((1, 2, 4)))
+    for number in range(rng.randint(3, 20)):
+        call = made.call(rng.choice(tools), {"q": 1}, rng.choice(results), number)
+        yield rng.choice((0, *paces)), {**call, "thought": rng.choice((0, *paces))}, rng.choice((0.5, 0.5, 2, 60))
+
+
+def test_recorded_thought_decides_as_told_thought_does():
+    """Waits and thought of a run are judged as by a guard that is told them, until the first refusal."""
+    refused, now = 0, 1_000.0
+    guard = Guard(clock=lambda: now)
+    for seed in range(SEED, SEED + 100):
+        live, recorded = [], []
+        with guard.turn() as turn:
+            for waits, call, runs in drawn_with_times(seed):
+                now += waits + call["thought"]
+                turn.thought(call["thought"])
+                recorded.append({**call, "at": now, "ended": now + runs})
+                asked = ToolCall(call["tool"], call["args"])
+                decision = turn.begin(asked)
+                if decision.runs:
+                    now += runs
+                    decision = turn.end(asked, Outcome(call["result"], is_error=call["is_error"]))
+                if decision.trip is not None:
+                    live.append((0, call["step"], str(decision.trip.mode), str(decision.action)))
+                if not decision.runs:
+                    refused += 1
+                    break
+        assert trips(made.run("drawn", recorded)) == live, f"seed {seed}; {HINT}"
+    assert refused >= 5
+
+
+@pytest.mark.parametrize("key", ["at", "ended", "thought"])
 @pytest.mark.parametrize("time", ["noon", True, [1], math.nan, math.inf])
 def test_a_time_is_a_finite_number(key, time):
     """A run with any other time is broken."""

@@ -25,6 +25,7 @@ from otel_loopguard.guard.guard import Guard
 from otel_loopguard.policy_files.load import load_preset
 from otel_loopguard.spans import otlp
 from otel_loopguard.testing import guarded
+from otel_loopguard.turns.scope import current_scope
 from tests.engine.judges.seed import HINT, SEED
 from tests.instrumentation.test_model_reader import READ, Agent
 from tests.models.scripts import Looping
@@ -70,6 +71,8 @@ def exported(
             with suppress(ToolLoopError), loopguard.turn():
                 for call in turn["calls"]:
                     wait(call.get("waits", 0))
+                    wait(call.get("thought", 0))
+                    current_scope().turn.thought(call.get("thought", 0))
                     with suppress(CancelledError):
                         loopguard.call(call["tool"], call["args"], lambda one=call, **_: tool(one))
         spans = recording.spans
@@ -119,7 +122,7 @@ def test_our_own_spans_replay_to_the_same_trips(policy):
 
 @pytest.mark.parametrize("policy", POLICIES, ids=["default", "repeat_hint", "typed_window", "local_reads"])
 def test_our_own_spans_tell_the_times(policy, monkeypatch):
-    """Pauses between calls, and the time that tools run, lead to the same trips as in the guarded program."""
+    """Pauses and thought between calls, and the time that tools run, lead to the trips of the guarded program."""
     clock = Clock(monkeypatch)
     for seed in range(SEED, SEED + 25):
         rng, run = random.Random(seed), made.drawn(seed, length=60)
@@ -127,6 +130,7 @@ def test_our_own_spans_tell_the_times(policy, monkeypatch):
         for call in (call for turn in run["turns"] for call in turn["calls"]):
             call |= {"waits": rng.choice(paces), "runs": rng.choice((0.5, 0.5, 2, 60))}
             call["cancelled"] = rng.random() < 0.05
+            call["thought"] = rng.choice((0, *paces))
         spans, trips = exported(policy, run, clock.wait)
         assert judged(one_by_one(spans), policy) == trips, f"seed {seed}; {HINT}"
 
@@ -138,6 +142,26 @@ def test_a_stubborn_agent_is_replayed_to_its_end(pauses, monkeypatch):
     spans, trips = exported(Policy(), made.run("stubborn", calls), Clock(monkeypatch).wait)
     (found,) = trips.values()
     assert {action for *_, action in found} >= {"nudge", "block"}
+    assert judged(one_by_one(spans), Policy()) == trips
+
+
+@pytest.mark.parametrize(("waits", "thought", "actions"), [(0, 40, ["nudge", "block"]), (40, 0, ["nudge"])])
+def test_the_spans_of_a_slow_model_are_those_of_a_quick_one(waits, thought, actions, monkeypatch):
+    """The third equal read is refused, live and in the replay, if its model thinks for 40 seconds and does not wait."""
+    calls = [made.call("read_file", {"path": "a"}, "same", waits=waits, thought=thought) for _ in range(3)]
+    spans, trips = exported(Policy(), made.run("slow", calls), Clock(monkeypatch).wait)
+    (found,) = trips.values()
+    assert [action for *_, action in found] == actions
+    assert judged(one_by_one(spans), Policy()) == trips
+
+
+def test_thought_before_a_refusal_counts_once_in_a_replay(monkeypatch):
+    """A call that is refused ends no thought, so the next call has these seconds, too; the wait after it is one."""
+    call = made.call("read_file", {"path": "a"}, "same")
+    calls = [call, call, {**call, "thought": 40}, {**call, "waits": 40}]
+    spans, trips = exported(Policy(), made.run("waits", calls), Clock(monkeypatch).wait)
+    (found,) = trips.values()
+    assert [action for *_, action in found] == ["nudge", "block"]
     assert judged(one_by_one(spans), Policy()) == trips
 
 
