@@ -35,7 +35,7 @@ class TurnName(NamedTuple):
 
 
 class InTrace(Protocol):
-    """A tool span of another instrumentation, as far as its turn depends on it."""
+    """The span of a call or a model request, of another instrumentation, as far as its turn depends on it."""
 
     @property
     def trace(self) -> str:
@@ -126,6 +126,14 @@ class Ancestry:
         """Return True if the parent of a call's span is a span of the same tool: both are of one call."""
         found = self._traces.get(span.trace, _NONE).get(span.parent)
         return type(found) is SpanAround and same_tool(tool, found.tool)
+
+    def is_in_tool(self, span: InTrace) -> bool:
+        """Return True if a span is inside a tool call, and not of an agent in there: it is work of the tool."""
+        spans = self._traces.get(span.trace, _NONE)
+        for one in map(spans.get, self.above(span)):
+            if isinstance(one, SpanAround) and (one.agent is not None or one.tool is not None):
+                return one.agent is None
+        return False
 
     def turn_of(self, span: InTrace) -> TurnName:
         """Return the turn of a span, as far as the spans around it have arrived."""

@@ -83,12 +83,25 @@ class ModelSpan(NamedTuple):
     """The span of a model request, from another instrumentation."""
 
     trace: str
+    start: int
+    """Nanoseconds since 1970; 0 if it is not recorded."""
     end: int
+    """Nanoseconds since 1970; 0 if it is not recorded."""
     usage: Usage
     span: str
     parent: str
     conversation: str | None = None
     service: Service = NO_SERVICE
+
+    @property
+    def in_order(self) -> tuple[Any, ...]:
+        """The key of its end among the begins of calls (``ToolSpan.in_order``): a call at its end comes after it."""
+        return (0, self.end, -self.start, self.span)
+
+    @property
+    def seconds(self) -> float:
+        """The seconds from its start to its end; 0 if one of them is not known."""
+        return max(0, self.end - self.start) / _SECOND if self.start else 0.0
 
 
 class RecordedCall(NamedTuple):
@@ -97,6 +110,11 @@ class RecordedCall(NamedTuple):
     span: ToolSpan
     foreign: SpanCall | None
     """The call as another instrumentation's span has it; None if the span is the guard's own."""
+
+    @property
+    def in_order(self) -> tuple[Any, ...]:
+        """As of its span."""
+        return self.span.in_order
 
     @property
     def has_arguments(self) -> bool:
@@ -249,7 +267,7 @@ def _read_span(
         return ToolSpan(turn, tool, (index, start), start, end, True, trace, view, *ids, conversation, service)  # noqa: FBT003 - a field
     if found is None:
         usage = usage_of_request(attributes)
-        return None if usage is None else ModelSpan(trace, end, usage, *ids, conversation, service)
+        return None if usage is None else ModelSpan(trace, start, end, usage, *ids, conversation, service)
     status = span.get("status", {})
     events = [(str(event.get("name", "")), _attributes(event)) for event in span.get("events", ())]
     failed, description = status.get("code") in _FAILED, status.get("message") or None

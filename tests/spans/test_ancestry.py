@@ -70,6 +70,24 @@ def test_a_span_around_one_of_the_same_tool_is_of_the_same_call() -> None:
     assert not ancestry.is_inner(call("q"), "look")
 
 
+@pytest.mark.parametrize(
+    ("spans", "inside"),
+    [
+        ({"p": "q", "q": SpanAround("", tool="ask")}, True),
+        ({"p": SpanAround("q", "c"), "q": SpanAround("", tool="ask")}, True),
+        ({"p": SpanAround("q", agent=""), "q": SpanAround("", tool="ask")}, False),
+        ({"p": SpanAround("", agent="a")}, False),
+        ({"p": SpanAround("", "c")}, False),
+        ({}, False),
+    ],
+)
+def test_work_of_a_tool_is_inside_its_call_and_of_no_agent_in_there(
+    spans: dict[str, str | SpanAround], inside: bool
+) -> None:
+    """An agent that is used as a tool does its own work."""
+    assert known(**spans).is_in_tool(call("p")) is inside
+
+
 def test_the_trace_without_new_spans_for_the_longest_time_is_forgotten() -> None:
     """The number of spans is bounded, also if all are of one trace."""
     ancestry = Ancestry(most=10)

@@ -84,7 +84,7 @@ def test_a_line_gives_tool_calls_and_model_requests() -> None:
     request, call = otlp.spans_of(
         {"resourceSpans": [{"scopeSpans": [{"scope": {"name": "other"}, "spans": spans}]}]}, Ancestry()
     )
-    assert request == otlp.ModelSpan("t", 2, Usage("gpt-5", 9), "a", "")
+    assert request == otlp.ModelSpan("t", 1, 2, Usage("gpt-5", 9), "a", "")
     assert isinstance(call, otlp.ToolSpan)
 
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from otel_loopguard.engine.values.results import OutcomeFacts
     from otel_loopguard.engine.verdict import Verdict
     from otel_loopguard.engine.vocabulary import Record, Trip
+    from otel_loopguard.spans.otlp import ModelSpan
 
 
 _FAULTS = CallbackFaults()
@@ -107,7 +108,7 @@ class RecordedTurn:
         for one in timeline.begin(call.at, call.step):
             self._end(one)
         if call.thought:  # a call that was refused has ended no thought: that counts for the next call, too
-            self._think(call.thought - self.state.history.thinking, timeline.now)
+            self._think(call.thought - self.state.history.thinking)
         event, now = call.began(position, self.state, timeline.written), timeline.now
         if call.has_run:  # it is judged at once, with the result that the request has
             timeline.add(_Running(position, call, event, None, now), call.ended)
@@ -123,8 +124,16 @@ class RecordedTurn:
         else:
             timeline.add(_Running(position, call, event, record, now), call.ended)
 
-    def _think(self, seconds: float, now: float | None) -> None:
-        fold(self.state, Thought(self.calls, seconds), now)
+    def think(self, request: ModelSpan) -> None:
+        """Note that the model thought until the end of a request. Call it in order: one that is late does not count."""
+        if request.seconds:
+            ended = request.end / 1e9
+            self.end_until(ended)
+            self.timeline.move(ended)
+            self._think(request.seconds)
+
+    def _think(self, seconds: float) -> None:
+        fold(self.state, Thought(self.calls, seconds), self.timeline.now)
 
     def end_until(self, time: float | None) -> None:
         """End the running calls that are over at this time, in seconds; all of them if it is None."""

@@ -15,13 +15,14 @@ from otel_loopguard.cli.replay.judge import TripOfRun, reached, trips_of
 from otel_loopguard.cli.replay.recorded_turn import JudgedCall, RecordedTurn
 from otel_loopguard.cli.replay.token_sums import requests_of, spent
 from otel_loopguard.spans.ancestry import Ancestry, TurnName
+from otel_loopguard.spans.otlp import ModelSpan
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from otel_loopguard.cli.replay.judge import PolicyJudge, Reached
     from otel_loopguard.cli.replay.token_sums import TokensSpent
-    from otel_loopguard.spans.otlp import ModelSpan, RecordedCall, ToolSpan
+    from otel_loopguard.spans.otlp import RecordedCall, ToolSpan
 
 MOST_HELD = 100_000
 """Spans, of all turns."""
@@ -220,13 +221,18 @@ class SpanBuffer:
             turn = held.turns[name] = _OpenTurn(self._judges)
             for recorded in turn.turns:
                 recorded.state.heeds = own  # the refusals were made
+        thought = [request for request in requests if not self.ancestry.is_in_tool(request)]
+        in_order: list[RecordedCall | ModelSpan] = sorted([*calls, *thought], key=_in_order)
         written = requests_of(calls, requests, turn.calls)
         trips: tuple[list[TripOfRun], ...] = ()
         sums: tuple[TokensSpent, ...] = ()
         for judge, recorded, folded in zip(self._judges, turn.turns, turn.folded, strict=True):
             recorded.state.place = judge.place_of(name, ready[0], self.ancestry) if ready else None
-            for call in calls:
-                recorded.begin(call)
+            for one in in_order:
+                if isinstance(one, ModelSpan):
+                    recorded.think(one)
+                else:
+                    recorded.begin(one)
             if is_last:
                 recorded.end_until(None)
             found = trips_of(folded)

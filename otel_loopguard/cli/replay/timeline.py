@@ -53,7 +53,7 @@ class Timeline:
         if step is None or step != self._step:
             self._step, self.written = step, None if step is None else self._history.tick
         if at is not None:
-            self._move(at)
+            self.move(at)
 
     def add(self, call: Any, end: float | None) -> None:
         """Add the call that has just begun. Without an ``end``, or with one before its begin, it ends when it began."""
@@ -72,10 +72,11 @@ class Timeline:
         if len(over) > 1:
             over.sort(key=_end_of)
         for one in over:
-            self._move(one.end)
+            self.move(one.end)
             yield one.call
 
-    def _move(self, time: float) -> None:
+    def move(self, time: float) -> None:
+        """Move on to this time, in seconds. An earlier one than ``now`` is not used."""
         if time > (_NEVER if self.now is None else self.now):
             self.now = time
 

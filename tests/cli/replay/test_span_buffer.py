@@ -87,9 +87,13 @@ def exported(
 def judged(lines: list[Any], policy: Policy, **window: int) -> dict[str, list[Any]]:
     """Replay lines; return the trips by turn."""
     held = SpanBuffer([PolicyJudge(policy)], **window)
-    turns = [turn for line in lines for span in otlp.spans_of(line, held.ancestry) for turn in held.add(span)] + list(
-        held.rest()
-    )
+    turns = []
+    for span in (span for line in lines for span in otlp.spans_of(line, held.ancestry)):
+        if isinstance(span, otlp.ModelSpan):
+            held.add_request(span)
+        else:
+            turns += held.add(span)
+    turns += held.rest()
     found: dict[str, list[Any]] = {}
     for turn in turns:
         found.setdefault(turn.run_id, []).extend((t.tool, t.mode, str(t.action)) for t in turn.trips[0])
@@ -273,6 +277,59 @@ def openllmetry(at: int, result: str = "same") -> dict[str, Any]:
 def genai(at: int, result: str = "same") -> dict[str, Any]:
     said = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "search"}
     return span({**said, "gen_ai.tool.call.arguments": '{"q": "x"}', "gen_ai.tool.call.result": result}, "x", at)
+
+
+def request(at: int, lasts: int = 40, **more: Any) -> dict[str, Any]:
+    """Make the span of a model request that ends at this second."""
+    times = {"startTimeUnixNano": str((at - lasts) * SECOND), "endTimeUnixNano": str(at * SECOND)}
+    return {**span({"gen_ai.operation.name": "chat"}, "chat", at), "spanId": f"m{at}", **times, **more}
+
+
+@pytest.mark.parametrize(
+    ("requests", "actions"),
+    [
+        ([request(141), request(182)], ["nudge", "block"]),
+        ([request(141)], ["nudge"]),
+        ([request(141), request(182, 20)], ["nudge"]),  # the agent waited for 20 seconds besides
+        ([request(141), request(172, 30)], ["nudge"]),
+        ([request(141), request(182), request(181, 39)], ["nudge", "block"]),  # of a framework and of its client
+        ([request(141), {**request(182), "startTimeUnixNano": "0"}], ["nudge"]),
+        ([request(141), {**request(182), "endTimeUnixNano": "0"}], ["nudge"]),
+        ([request(141), {**request(182), "traceId": "t2"}], ["nudge"]),  # of another turn
+    ],
+)
+@pytest.mark.parametrize("shuffled", [False, True])
+def test_requests_of_others_are_no_wait(requests, actions, shuffled):
+    """The third equal call is refused if the model thought since the one before, in whatever order spans arrive."""
+    spans = [*(genai(at) for at in (100, 141, 182)), *requests]
+    if shuffled:
+        random.Random(SEED).shuffle(spans)
+    assert [action for *_, action in judged(lines_of(*spans), Policy())["t1"]] == actions
+
+
+@pytest.mark.parametrize(("agent", "actions"), [({}, ["nudge"]), ({"gen_ai.agent.name": "a"}, ["nudge", "block"])])
+def test_the_requests_of_a_tool_are_no_thought_of_its_agent(agent, actions):
+    """They are if an agent is around them: then its calls are of the same conversation."""
+    talk = {"gen_ai.conversation.id": "talk", "gen_ai.operation.name": "invoke_agent" if agent else "step"}
+    spans = [
+        {**span(talk, at=10), "spanId": "run"},
+        {**span({"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "ask"}, at=20), "parentSpanId": "run"},
+        {**span({**talk, **agent}, at=30), "spanId": "inner", "parentSpanId": "s20"},
+        request(141, parentSpanId="inner"),
+        request(182, parentSpanId="inner"),
+        *({**genai(at), "parentSpanId": "inner"} for at in (100, 141, 182)),
+    ]
+    (found,) = judged(lines_of(*spans), Policy()).values()
+    assert [action for *_, action in found] == actions
+
+
+def test_a_request_counts_in_the_part_of_its_turn_that_it_is_in(monkeypatch):
+    """A long trace is judged in parts, and a request that came before is held until then."""
+    monkeypatch.setattr("otel_loopguard.cli.replay.span_buffer.MOST_OF_A_TURN", 4)
+    soon, after_a_wait = (141, 182, 223, 264), 4_000
+    spans = [*map(request, (*soon, after_a_wait + 41)), *map(genai, (100, *soon, after_a_wait, after_a_wait + 41))]
+    (found,) = judged(lines_of(*spans), Policy()).values()
+    assert [action for *_, action in found] == ["nudge", "block", "block", "block", "nudge", "block"]
 
 
 @pytest.mark.parametrize("make", [openinference, openllmetry, genai])
