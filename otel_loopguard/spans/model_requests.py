@@ -50,6 +50,12 @@ _OURS: Final = _Names(
 )
 
 
+READ: Final = frozenset(
+    key for row in _DIALECTS for key in (row.sign[0], *row.model, *row.input, *row.cached, *row.output)
+)
+"""All attributes of a model request that this file reads."""
+
+
 def usage_of_request(attributes: Mapping[str, Any]) -> Usage | None:
     """Return the usage in the span of a model request; None if the span is no model request."""
     for names in _DIALECTS:

@@ -1,6 +1,6 @@
-"""Read tool spans from OTLP messages in protobuf, as ``otlp`` reads them from lines of JSON.
+"""Read tool calls and model requests from OTLP messages in protobuf, as ``otlp`` reads them from lines of JSON.
 
-Most spans of a message are no tool calls, so only the values of the attributes that ``dialects`` reads are decoded.
+Most spans of a message are neither, so only the values of the attributes that are read are decoded.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 from opentelemetry.proto.trace.v1.trace_pb2 import TracesData
 
 from otel_loopguard import semconv
-from otel_loopguard.spans import dialects
+from otel_loopguard.spans import dialects, model_requests
 from otel_loopguard.spans.dialects import CONTENT, READ, SpanView
-from otel_loopguard.spans.otlp import ToolSpan, add_around
+from otel_loopguard.spans.otlp import ModelSpan, ToolSpan, add_around
 from otel_loopguard.spans.service_name import Service
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from otel_loopguard.spans.ancestry import Ancestry
 
-_WANTED = READ | {semconv.TURN_ID, semconv.ARGUMENTS_HASH}
+_WANTED = READ | model_requests.READ | {semconv.TURN_ID, semconv.ARGUMENTS_HASH}
 _FAILED, _SERVER = 2, 2
 
 
@@ -29,8 +29,8 @@ def decode(payload: bytes) -> Any:
     return TracesData.FromString(payload)
 
 
-def tool_spans_of(message: Any, ancestry: Ancestry) -> Iterator[ToolSpan]:
-    """Yield the tool spans of a message, except the guard's own. Add every span to ``ancestry``."""
+def spans_of(message: Any, ancestry: Ancestry) -> Iterator[ToolSpan | ModelSpan]:
+    """Yield the tool calls, except the guard's own, and the model requests. Add every span to ``ancestry``."""
     for resource in message.resource_spans:
         service: Service | None = None
         for scope in resource.scope_spans:
@@ -46,7 +46,9 @@ def tool_spans_of(message: Any, ancestry: Ancestry) -> Iterator[ToolSpan]:
                     yield found
 
 
-def _read_span(span: Any, wanted: dict[str, Any], scope: str, service: Service, ancestry: Ancestry) -> ToolSpan | None:
+def _read_span(
+    span: Any, wanted: dict[str, Any], scope: str, service: Service, ancestry: Ancestry
+) -> ToolSpan | ModelSpan | None:
     attributes = {key: _value(value) for key, value in wanted.items() if key not in CONTENT}
     trace, ids = span.trace_id.hex(), (span.span_id.hex(), span.parent_span_id.hex())
     name, is_server = span.name, span.kind == _SERVER
@@ -56,13 +58,14 @@ def _read_span(span: Any, wanted: dict[str, Any], scope: str, service: Service, 
     if semconv.ARGUMENTS_HASH in attributes and (scope == semconv.SCOPE or semconv.TURN_ID in attributes):
         ancestry.guard(trace)
         return None
+    start, end = span.start_time_unix_nano, span.end_time_unix_nano
     if tool is None:
-        return None
+        usage = model_requests.usage_of_request(attributes)
+        return None if usage is None else ModelSpan(trace, start, end, usage, *ids, conversation, service)
     attributes.update((key, _value(value)) for key, value in wanted.items() if key in CONTENT)
     events = [(event.name, _attributes(event.attributes)) for event in span.events]
     status = span.status
     view = SpanView(name, attributes, events, status.code == _FAILED, status.message or None, is_server)
-    start, end = span.start_time_unix_nano, span.end_time_unix_nano
     return ToolSpan(trace, tool, (0, start), start, end, False, trace, view, *ids, conversation, service, scope)  # noqa: FBT003 - a field
 
 

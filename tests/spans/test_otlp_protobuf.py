@@ -16,7 +16,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from otel_loopguard.spans import otlp
 from otel_loopguard.spans.ancestry import Ancestry
 from otel_loopguard.spans.dialects import READ
-from otel_loopguard.spans.otlp_protobuf import decode, tool_spans_of
+from otel_loopguard.spans.otlp_protobuf import decode, spans_of
 
 from .samples import SAMPLES, Call
 
@@ -51,8 +51,8 @@ def test_both_formats_have_the_same_calls(dialect: str, error: str | None) -> No
     """Of every dialect: arguments, results, ids, times, errors, and the turn."""
     message = decode(recorded(dialect, error=error))
     here, there = Ancestry(), Ancestry()
-    in_protobuf = list(tool_spans_of(message, here))
-    in_json = [span for span in otlp.spans_of(as_json(message), there) if isinstance(span, otlp.ToolSpan)]
+    in_protobuf = list(spans_of(message, here))
+    in_json = list(otlp.spans_of(as_json(message), there))
 
     assert len(in_protobuf) == 2
     for one, other in zip(in_protobuf, in_json, strict=True):
@@ -71,8 +71,42 @@ def test_both_formats_have_the_same_calls(dialect: str, error: str | None) -> No
         assert here.turn_of(one).source == "conversation"
 
 
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        {
+            "gen_ai.operation.name": "chat",
+            "gen_ai.conversation.id": "c",
+            "gen_ai.request.model": "gpt-5",
+            "gen_ai.usage.input_tokens": 9,
+            "gen_ai.usage.cache_read.input_tokens": 8,
+            "gen_ai.usage.output_tokens": 7,
+        },
+        {
+            "openinference.span.kind": "LLM",
+            "llm.model_name": "claude",
+            "llm.token_count.prompt": 7,
+            "llm.token_count.prompt_details.cache_read": 5,
+            "llm.token_count.completion": 6,
+        },
+    ],
+)
+def test_both_formats_have_the_same_model_requests(attributes: dict[str, Any]) -> None:
+    """With their times and tokens."""
+    exporter = InMemorySpanExporter()
+    provider = TracerProvider(shutdown_on_exit=False)
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    with provider.get_tracer("made").start_as_current_span("run"):
+        provider.get_tracer("made").start_span("chat", attributes=attributes, start_time=10).end(20)
+    message = decode(encode_spans(exporter.get_finished_spans()).SerializeToString())
+    (request,) = spans_of(message, Ancestry())
+    assert isinstance(request, otlp.ModelSpan)
+    assert (request.start, request.end, None in request.usage) == (10, 20, False)
+    assert [request] == list(otlp.spans_of(as_json(message), Ancestry()))
+
+
 def test_attributes_that_are_not_read_are_not_decoded() -> None:
     """Of a tool call only those that a dialect names are there."""
     message = decode(recorded("opentelemetry"))
-    (first, *_) = tool_spans_of(message, Ancestry())
+    (first, *_) = spans_of(message, Ancestry())
     assert first.view.attributes.keys() <= READ

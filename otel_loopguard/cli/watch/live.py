@@ -166,7 +166,7 @@ class LiveJudge:
                 return
 
     def _judge(self, content: Any) -> None:
-        """Add the tool spans of a message to their turns."""
+        """Add the calls and the model requests of a message to their turns."""
         spans, number = spans_of_message(content, self.ancestry)
         self._report.received(number)
         self.turns.add(spans, self._clock())

@@ -12,12 +12,10 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped] 
 from otel_loopguard.cli.replay.line_judge import MISSHAPEN
 from otel_loopguard.spans import otlp, otlp_protobuf
 from otel_loopguard.spans.ancestry import Ancestry
-from otel_loopguard.spans.otlp import ToolSpan
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from otel_loopguard.cli.watch.budget import Share
+    from otel_loopguard.spans.otlp import ModelSpan, ToolSpan
 
 _GZIP = 16 + zlib.MAX_WBITS
 _STEP = 1 << 18
@@ -62,16 +60,22 @@ def _checked(content: Any) -> Any:
     """Return a parsed JSON message as it is. Raise one of ``MISSHAPEN`` if it is no OTLP."""
     if "resourceSpans" not in content and content:
         raise KeyError("resourceSpans")
-    for _ in otlp.spans_of({"resourceSpans": (), **content}, Ancestry()):
+    for _ in otlp.spans_of(_whole(content), Ancestry()):
         pass
     return content
 
 
-def spans_of_message(content: Any, ancestry: Ancestry) -> tuple[Iterable[ToolSpan], int]:
-    """Return the tool spans of a decoded message, and the number of all its spans, which are added to ``ancestry``."""
+def spans_of_message(content: Any, ancestry: Ancestry) -> tuple[list[ToolSpan | ModelSpan], int]:
+    """Return the tool calls and the model requests of a decoded message, and the number of all its spans.
+
+    All are added to ``ancestry``.
+    """
     before = ancestry.seen
-    if isinstance(content, dict):
-        spans = [span for span in otlp.spans_of({"resourceSpans": (), **content}, ancestry) if type(span) is ToolSpan]
-    else:
-        spans = list(otlp_protobuf.tool_spans_of(content, ancestry))
-    return spans, ancestry.seen - before
+    is_json = isinstance(content, dict)
+    found = otlp.spans_of(_whole(content), ancestry) if is_json else otlp_protobuf.spans_of(content, ancestry)
+    return list(found), ancestry.seen - before
+
+
+def _whole(content: dict[str, Any]) -> dict[str, Any]:
+    """Return a parsed JSON message with the key that an empty one lacks."""
+    return {"resourceSpans": (), **content}

@@ -1,8 +1,9 @@
-"""Judge tool spans as they come, although they come out of order.
+"""Judge tool spans as they come, although they come out of order, and count the thought between them.
 
 Each span waits for a window of time. Then the spans of its turn that began before its end are judged, in the order in
-which they began. A span that comes later is judged after the others, and counted as late. There is no thread and no
-clock here: the caller passes the time, in seconds that never go back.
+which they began. A span that comes later is judged after the others, and counted as late. The span of a model request
+is told its turn before the next call begins. There is no thread and no clock here: the caller passes the time, in
+seconds that never go back.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from otel_loopguard.engine.events import Reached
 from otel_loopguard.engine.fold import fold
 from otel_loopguard.engine.vocabulary import Action, First
 from otel_loopguard.spans.ancestry import TurnName
+from otel_loopguard.spans.otlp import ModelSpan, ToolSpan
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -28,12 +30,14 @@ if TYPE_CHECKING:
     from otel_loopguard.engine.vocabulary import Record, Trip
     from otel_loopguard.shield import Shield
     from otel_loopguard.spans.ancestry import Ancestry
-    from otel_loopguard.spans.otlp import RecordedCall, ToolSpan
+    from otel_loopguard.spans.otlp import RecordedCall
 
 MOST_TURNS = 10_000
 """Turns that are remembered."""
 _MOST_MISSING = 1_000
 """Spans around the calls of one turn that may be awaited."""
+MOST_REQUESTS = 256
+"""Model requests of one turn that are kept for its next call."""
 MOST_WAITING = 100_000
 """Spans that may wait. If there are more, the oldest is judged before its time."""
 MOST_SEEN = 1_000_000
@@ -73,18 +77,18 @@ class WatchListener(Protocol):
 
 
 class _Waiting:
-    """A span that waits for spans that began before it."""
+    """A span that waits for spans that began before it. ``span`` is that of a call, or of a model request."""
 
     __slots__ = ("begun", "due", "span", "turn")
 
-    def __init__(self, span: ToolSpan, due: float) -> None:
+    def __init__(self, span: Any, due: float) -> None:
         self.span = span
         self.due = due
         """The time, in seconds, until which it waits."""
         self.turn: TurnName | None = None
         """Its turn, as far as is known; None before that was asked."""
         self.begun = False
-        """True if its call was begun, and so judged."""
+        """True if its call was begun, and so judged; of a request, if its turn was told, or it is dropped."""
 
 
 class _LiveTurn:
@@ -186,6 +190,8 @@ class WatchedTurns:
         self._turns: OrderedDict[TurnName, _LiveTurn] = OrderedDict()
         self._by_arrival: deque[_Waiting] = deque()
         self._by_trace: dict[str, _Trace] = {}
+        self._requests: dict[TurnName, list[_Waiting]] = {}
+        """The model requests of a turn that its next call may follow. After the window the turn has to exist."""
         self._arrived = 0
 
     def __len__(self) -> int:
@@ -196,20 +202,26 @@ class WatchedTurns:
         """The number of spans that wait."""
         return len(self._by_arrival)
 
-    def add(self, spans: Iterable[ToolSpan], now: float) -> None:
-        """Add the tool spans of a message, which arrived at ``now``, in seconds."""
+    def add(self, spans: Iterable[ToolSpan | ModelSpan], now: float) -> None:
+        """Add the calls and the model requests of a message, which arrived at ``now``, in seconds."""
         for span in spans:
-            if span.own or self._ancestry.is_guarded(span.trace):
+            if isinstance(span, ModelSpan):
+                if span.seconds:
+                    self._wait(span, now)
+            elif span.own or self._ancestry.is_guarded(span.trace):
                 self._report.spans("guarded", 1)
             elif not self._seen.add(span):
                 self._report.spans("duplicate", 1)
             else:
                 self._report.arrived(span)
-                waiting = _Waiting(span, now + self._window)
-                self._by_arrival.append(waiting)
-                of_trace = self._by_trace.get(span.trace) or self._by_trace.setdefault(span.trace, _Trace())
-                of_trace.waiting.append(waiting)
-                of_trace.known = -1
+                self._wait(span, now)
+
+    def _wait(self, span: ToolSpan | ModelSpan, now: float) -> None:
+        waiting = _Waiting(span, now + self._window)
+        self._by_arrival.append(waiting)
+        of_trace = self._by_trace.get(span.trace) or self._by_trace.setdefault(span.trace, _Trace())
+        of_trace.waiting.append(waiting)
+        of_trace.known = -1
 
     def advance(self, now: float) -> None:
         """Judge the spans that have waited long enough at ``now``, in seconds, and the oldest ones if too many wait."""
@@ -240,10 +252,27 @@ class WatchedTurns:
 
     def _settle_one(self, waiting: _Waiting) -> None:
         name = self._ancestry.turn_of(waiting.span)
-        if name != waiting.turn:
+        if name == waiting.turn:
+            return
+        if isinstance(waiting.span, ModelSpan):
+            self._take_request(waiting)
+            held = self._requests.setdefault(name, [])
+            held.append(waiting)
+            if len(held) > MOST_REQUESTS:
+                held.pop(0).begun = True
+            waiting.turn = name
+        else:
             waiting.turn = name
             self._arrived += 1
             heapq.heappush(self._turn(name, waiting.span).waiting, (waiting.span.in_order, self._arrived, waiting))
+
+    def _take_request(self, waiting: _Waiting) -> None:
+        """Take a model request out of those of its turn, if it is there."""
+        held = self._requests.get(waiting.turn, [])  # type: ignore[arg-type]  # None is no name, and not there
+        if waiting in held:
+            held.remove(waiting)
+            if not held:
+                del self._requests[waiting.turn]  # type: ignore[arg-type]  # as above
 
     def _turn(self, name: TurnName, span: ToolSpan) -> _LiveTurn:
         turn = self._turns.get(name)
@@ -262,13 +291,22 @@ class WatchedTurns:
         if name.source == "trace" or turn is None or turn.missing.isdisjoint(self._ancestry.above(span)):
             return None
         del self._turns[turn.key]
+        requests = self._requests.pop(turn.key, [])
         turn.key, turn.missing, waiting, turn.waiting = name, set(), turn.waiting, []
         self._turns[name] = turn
-        for _, _, one in waiting:
+        for one in (*(one for _, _, one in waiting), *requests):
             if not one.begun:
                 one.turn = None
                 self._settle_one(one)
+        for one in requests:
+            self._keep_request(one)
         return turn
+
+    def _keep_request(self, waiting: _Waiting) -> None:
+        """Keep a model request for the next call of its turn. If the turn does not exist, drop it."""
+        if waiting.turn not in self._turns:
+            waiting.begun = True
+            self._take_request(waiting)
 
     def _release(self, waiting: _Waiting) -> None:
         """Judge the turn of a span that has waited long enough, up to the end of the span."""
@@ -277,6 +315,9 @@ class WatchedTurns:
         of_trace.waiting.remove(waiting)
         if not of_trace.waiting:
             del self._by_trace[span.trace]
+        if isinstance(span, ModelSpan):
+            self._keep_request(waiting)
+            return
         try:
             turn = self._turns.get(waiting.turn)  # type: ignore[arg-type]  # it is settled
             if turn is not None:  # else it began, and its turn was closed
@@ -292,7 +333,17 @@ class WatchedTurns:
             _, _, next_one = heapq.heappop(heap)
             if next_one.turn == turn.key and not next_one.begun:
                 self._begin(turn, next_one)
+        self._think(turn, (0, end))
         turn.recorded.end_until(end / 1e9 if end else None)
+
+    def _think(self, turn: _LiveTurn, before: tuple[Any, ...]) -> None:
+        """Tell the turn of its model requests that come before a call with this ``in_order``."""
+        ready = [one for one in self._requests.get(turn.key, ()) if one.span.in_order < before]
+        for one in sorted(ready, key=lambda one: one.span.in_order):
+            one.begun = True
+            self._take_request(one)
+            if not self._ancestry.is_in_tool(one.span):
+                turn.recorded.think(one.span)
 
     def _begin(self, turn: _LiveTurn, waiting: _Waiting) -> None:
         waiting.begun = True
@@ -310,11 +361,13 @@ class WatchedTurns:
             state.place = state.place or self._judge.place_of(turn.name, span, self._ancestry)
             if turn.key.source == "trace" and len(turn.missing) < _MOST_MISSING:
                 turn.missing.update(filter(None, self._ancestry.above(span)[-1:]))
+            self._think(turn, span.in_order)
             turn.recorded.begin(span.read())
             self._report.spans("judged", 1)
 
     def _close(self, name: TurnName) -> None:
         turn = self._turns.pop(name)
+        self._requests.pop(name, None)
         try:
             turn.recorded.end_until(None)
         except Exception as error:  # noqa: BLE001 - as above

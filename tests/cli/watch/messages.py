@@ -54,6 +54,11 @@ def vercel_call(number: int, tool: str = "search", arguments: str = '{"q":"x"}',
     return span("ai.toolCall", number, **more)
 
 
+def request(number: int, **more: Any) -> Span:
+    """Make the span of a model request."""
+    return span("chat", number, **{"gen_ai__operation__name": "chat", **more})
+
+
 def agent(number: int, **more: Any) -> Span:
     """Make the span of an agent's run."""
     return span("invoke_agent", number, **{"lasts": 100.0, "gen_ai__operation__name": "invoke_agent", **more})

@@ -10,15 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from otel_loopguard.cli.replay.judge import PolicyJudge
-from otel_loopguard.cli.replay.span_buffer import SpanBuffer
-from otel_loopguard.cli.watch.turns import WatchedTurns
+from otel_loopguard.cli.replay.span_buffer import JudgedTurn, SpanBuffer
+from otel_loopguard.cli.watch.turns import MOST_REQUESTS, WatchedTurns
 from otel_loopguard.engine.policy.policy import Policy
 from otel_loopguard.shield import Shield
 from otel_loopguard.spans import otlp
 from otel_loopguard.spans.ancestry import Ancestry
-from otel_loopguard.spans.otlp_protobuf import tool_spans_of
+from otel_loopguard.spans.otlp_protobuf import spans_of
 
-from .messages import Kept, Told, agent, as_json, call, message, span, vercel_call
+from .messages import BEGIN, SECOND, Kept, Told, agent, as_json, call, message, request, span, vercel_call
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -41,7 +41,7 @@ class Live:
 
     def add(self, *spans: Span, now: float = 0.0) -> None:
         """Add the spans of one message, then judge those whose time is over."""
-        found = list(tool_spans_of(message(*spans), self.ancestry))
+        found = list(spans_of(message(*spans), self.ancestry))
         self.turns.add(found, now)
         self.turns.advance(now)
 
@@ -57,8 +57,13 @@ class Live:
 def replayed(spans: Iterable[Span], policy: Policy = DEFAULT) -> list[Told]:
     """Return the trips of a replay of these spans."""
     held = SpanBuffer([PolicyJudge(policy)])
-    found = otlp.spans_of(as_json(message(*spans)), held.ancestry)
-    turns = [turn for one in found if isinstance(one, otlp.ToolSpan) for turn in held.add(one)] + list(held.rest())
+    turns: list[JudgedTurn] = []
+    for one in otlp.spans_of(as_json(message(*spans)), held.ancestry):
+        if isinstance(one, otlp.ModelSpan):
+            held.add_request(one)
+        else:
+            turns += held.add(one)
+    turns += held.rest()
     return [
         Told(turn.run_id, trip.call, trip.tool, trip.mode, trip.count, trip.limit)
         for turn in turns
@@ -68,12 +73,12 @@ def replayed(spans: Iterable[Span], policy: Policy = DEFAULT) -> list[Told]:
 
 # --- any order --------------------------------------------------------------------------------------------------------
 
-times = st.floats(0, 30).map(lambda second: round(second, 3))
+times = st.sampled_from((30, 150)).flatmap(lambda most: st.floats(0, most)).map(lambda second: round(second, 3))
 
 
 @st.composite
 def runs(draw: st.DrawFn) -> list[Span]:
-    """Draw the spans of some agents: nested and parallel calls, with and without conversations."""
+    """Draw the spans of some agents: nested and parallel calls and model requests, with and without conversations."""
     spans, parents = [], [0]
     for number in range(1, 4):
         trace = draw(st.integers(1, 2))
@@ -93,7 +98,17 @@ def runs(draw: st.DrawFn) -> list[Span]:
         )
         for number in range(10, 10 + draw(st.integers(3, 12)))
     ]
-    return spans + calls
+    thoughts = [
+        request(
+            number,
+            trace=draw(st.integers(1, 2)),
+            parent=draw(st.sampled_from((*parents, 10, 11))),
+            at=draw(times),
+            lasts=draw(st.sampled_from((0.5, 12.0, 40.0))),
+        )
+        for number in range(50, 50 + draw(st.integers(0, 8)))
+    ]
+    return spans + calls + thoughts
 
 
 @given(st.data())
@@ -128,6 +143,67 @@ def test_a_late_span_is_judged_and_counted() -> None:
     assert kept.fates == {"judged": 3, "late": 1}
     assert len(kept.calls) == 3
     assert kept.trips[-1].count == 3
+
+
+# --- thought ----------------------------------------------------------------------------------------------------------
+
+
+def slow(number: int, *, parent: int = 0) -> list[Span]:
+    """Make a request of 40 seconds and the call that it writes, which takes a second: in the order of their ends."""
+    return [
+        request(100 + number, parent=parent, at=number * 41.0, lasts=40.0),
+        call(number, parent=parent, at=number * 41.0 + 40, lasts=1.0),
+    ]
+
+
+def ended(*spans: Span) -> list[tuple[float, Span]]:
+    """Return each span with its end, in seconds since ``BEGIN``: an exporter sends it then."""
+    return [((one.end_time_unix_nano - BEGIN) / SECOND, one) for one in spans]
+
+
+@pytest.mark.parametrize("parent", [0, 9])
+def test_thought_is_no_wait_whenever_its_agent_becomes_known(parent: int) -> None:
+    """The third equal call of a model that takes 40 seconds for each is a trip; of an agent that waits it is none."""
+    spans = [one for number in range(1, 4) for one in slow(number, parent=parent)]
+    spans[-1].end_time_unix_nano += 60 * SECOND  # the window of the request before it is over when it ends
+    run = [agent(9, at=40.0, lasts=184.0)] if parent else []
+    calls = [one for one in spans if one.name != "chat"]
+
+    kept = Live().all(*ended(*spans, *run))
+    assert kept.trips == [trip._replace(turn=kept.trips[0].turn) for trip in replayed([*spans, *run])]
+    assert [trip.call for trip in kept.trips] == [1, 2]
+    assert [trip.call for trip in Live().all(*ended(*calls, *run)).trips] == [1]
+
+
+def test_thought_in_a_tool_is_no_thought_of_its_agent() -> None:
+    """A tool may ask a model, too."""
+    spans = [one for number in range(1, 4) for one in slow(number, parent=7)]
+    spans.append(call(7, "ask", lasts=200.0))
+    assert [trip.call for trip in Live().all(*((0.0, one) for one in spans)).trips] == [2]
+    assert replayed(spans) == Live().all(*((0.0, one) for one in spans)).trips
+
+
+def test_requests_without_a_turn_make_none() -> None:
+    """After the window a request is dropped, unless its turn has a call by then."""
+    live = Live()
+    live.add(*(request(number, trace=number) for number in range(1, 6)))
+    live.add(call(6, trace=6, at=0.0), request(7, trace=6, at=2.0))
+    assert len(live.turns) == 1
+    live.turns.advance(WINDOW)
+    assert (live.turns.waiting, len(live.turns)) == (0, 1)
+    assert [len(held) for held in live.turns._requests.values()] == [1]
+    live.turns.close_all()
+    assert not live.turns._requests
+
+
+def test_the_number_of_requests_between_two_calls_is_bounded() -> None:
+    """The oldest are forgotten."""
+    live = Live()
+    live.add(call(1, at=0.0))
+    live.add(*(request(number, at=float(number)) for number in range(2, MOST_REQUESTS + 9)))
+    assert [len(held) for held in live.turns._requests.values()] == [MOST_REQUESTS]
+    live.turns.advance(WINDOW)
+    assert [len(held) for held in live.turns._requests.values()] == [MOST_REQUESTS]
 
 
 # --- counted once -----------------------------------------------------------------------------------------------------
@@ -233,7 +309,7 @@ def test_the_number_of_remembered_spans_is_bounded() -> None:
     """The spans around calls are forgotten, the oldest first."""
     ancestry = Ancestry(most=10)
     for number in range(1, 101):
-        list(tool_spans_of(message(call(number)), ancestry))
+        list(spans_of(message(call(number)), ancestry))
         assert len(ancestry) <= 10
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from otel_loopguard.cli.watch.turns import SeenSpans
 from otel_loopguard.spans.ancestry import Ancestry
-from otel_loopguard.spans.otlp_protobuf import tool_spans_of
+from otel_loopguard.spans.otlp_protobuf import spans_of
 
 from .messages import call, message
 
 
 def spans(*numbers, trace=1):
-    return list(tool_spans_of(message(*(call(number, trace=trace) for number in numbers)), Ancestry()))
+    return list(spans_of(message(*(call(number, trace=trace) for number in numbers)), Ancestry()))
 
 
 def test_a_span_is_added_once():
