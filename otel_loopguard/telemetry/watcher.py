@@ -2,6 +2,8 @@
 
 One call often has several spans: of the framework, of an instrumentation for it, of the protocol below, and ours. It is
 counted once: by our own patch if there is one, else by its outermost tool span.
+
+The span of a model request tells the turns around it how long the model thought: thinking is no waiting.
 """
 
 from __future__ import annotations
@@ -17,10 +19,12 @@ from opentelemetry.trace import INVALID_SPAN, NonRecordingSpan
 from otel_loopguard import semconv
 from otel_loopguard.engine.quoting import clean_name
 from otel_loopguard.engine.vocabulary import Action
-from otel_loopguard.spans.dialects import open_tool_name, read, same_tool
+from otel_loopguard.spans.dialects import agent_name, open_tool_name, read, same_tool
+from otel_loopguard.spans.model_requests import usage_of_request
 from otel_loopguard.spans.open_spans import attributes_of, id_of, view_of
 from otel_loopguard.telemetry.call_span import printable_name
 from otel_loopguard.telemetry.loop_event import tripped_attributes
+from otel_loopguard.turns.gc_safety import garbage_collector
 from otel_loopguard.turns.scope import current_scope
 
 if TYPE_CHECKING:
@@ -145,8 +149,10 @@ class SpanWatcher:
     # --- judge ---------------------------------------------------------------------------------------------------
 
     def judge(self, span: ReadableSpan) -> None:
-        """Count and judge the call of an ended span, if it is a tool call that is not counted yet."""
+        """Judge the tool call of an ended span, if it is not counted yet. Count the time of a model request."""
         seen = read(view_of(span))
+        if seen is None:
+            self._think(span)
         if seen is None or self._patched(_scope_of(span)) or self._is_layer(span, seen.call.tool):
             self._note_measured(span)
             return
@@ -173,6 +179,29 @@ class SpanWatcher:
             self._report(
                 span, trip._replace(action=Action.OBSERVE), name, observed.turn, record=record, identity=identity
             )
+
+    def _think(self, span: ReadableSpan) -> None:
+        """Tell the turns of a model request how long it took, unless it is work of a tool. No turn is made for it."""
+        if usage_of_request(attributes_of(span)) is None or garbage_collector.runs_here():
+            return
+        scope, turns, in_agent = current_scope(), [], False
+        if scope is not None:
+            if scope.call is not None:
+                return
+            observed = self._observed.get(scope.turn)
+            turns = [scope.turn] if observed is None else [scope.turn, observed.turn]
+        for around in self.open_spans.ancestors(span):
+            attributes = attributes_of(around)
+            if open_tool_name(around.name, attributes) is not None:
+                if not in_agent:
+                    return
+                break
+            in_agent = in_agent or agent_name(attributes) is not None
+            mark = self.marks.get(id_of(around))
+            if mark is not None and mark.observed is not None:
+                turns.append(mark.observed.turn)
+        for turn in turns:
+            turn.thought(_seconds(span))
 
     def _note_measured(self, span: ReadableSpan) -> None:
         """Record no GenAI metrics of an operation of which another instrumentation has spans: it records them.

@@ -5,12 +5,14 @@ The real packages are tested in other files of this directory. This file has the
 
 from __future__ import annotations
 
+import gc
 import json
 from contextlib import ExitStack
 from functools import partial
 from typing import Any
 
 import pytest
+from opentelemetry.context import Context
 from opentelemetry.trace import SpanKind, Status, StatusCode
 
 import otel_loopguard as loopguard
@@ -19,6 +21,7 @@ from otel_loopguard.engine.policy.policy import Policy
 from otel_loopguard.guard.guard import Guard
 from otel_loopguard.instrumentation.process_start import process_start
 from otel_loopguard.testing import Recording, guarded
+from otel_loopguard.turns.scope import current_scope
 from tests.spans.samples import SAMPLES, Call
 
 from .watching import all_spans, calls, watching, written_trips
@@ -52,13 +55,8 @@ class Agent:
 
 
 @pytest.mark.parametrize(("ran", "waits", "verdict"), [(60, 1, "block"), (1, 60, "nudge")])
-def test_the_time_that_a_tool_runs_is_no_pause(
-    ran: float, waits: float, verdict: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_time_that_a_tool_runs_is_no_pause(ran: float, waits: float, verdict: str, now: list[float]) -> None:
     """A call that is judged when its span ends began when the span began. A pause of the agent lifts a refusal."""
-    now = [1_000.0]
-    monkeypatch.setattr("otel_loopguard.instrumentation.runtime.Guard", partial(Guard, clock=lambda: now[0]))
-    monkeypatch.setattr("opentelemetry.sdk.trace.time_ns", lambda: int(now[0] * 1e9))
     with watching() as recording:
         agent = Agent(recording, "opentelemetry")
         with agent.message():
@@ -68,8 +66,119 @@ def test_the_time_that_a_tool_runs_is_no_pause(
                     now[0] += ran
                     agent.count += 1
                     span.set_attributes(agent.attributes("a.txt", "the same text", agent.count))
-        verdicts = [event.attributes[semconv.VERDICT] for one in all_spans(recording) for event in one.events]
-        assert verdicts[-1] == verdict
+        assert verdicts(recording)[-1] == verdict
+
+
+@pytest.fixture
+def now(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The time of the program and its spans, in seconds; it passes where a test lets it."""
+    time = [1_000.0]
+    monkeypatch.setattr("otel_loopguard.instrumentation.runtime.Guard", partial(Guard, clock=lambda: time[0]))
+    monkeypatch.setattr("opentelemetry.sdk.trace.time_ns", lambda: int(time[0] * 1e9))
+    return time
+
+
+CHAT = {"gen_ai.operation.name": "chat"}
+
+
+def think(agent: Agent, now: list[float], seconds: float = 40, context: Context | None = None) -> None:
+    """Make a model request, by the instrumentation of a client."""
+    with agent.tracer.start_as_current_span("chat", context, attributes=CHAT):
+        now[0] += seconds
+
+
+def verdicts(recording: Recording) -> list[Any]:
+    """Return the verdicts of the trips on all spans."""
+    return [event.attributes[semconv.VERDICT] for one in all_spans(recording) for event in one.events]
+
+
+@pytest.mark.parametrize(("thought", "last"), [(40, "block"), (0, "nudge")])
+def test_the_time_of_a_model_request_is_no_pause(thought: float, last: str, now: list[float]) -> None:
+    """The third equal call in a watched turn would be refused if the model thought, and not if the agent waited."""
+    with watching() as recording:
+        agent = Agent(recording, "opentelemetry")
+        with agent.message("invoke_agent", **{"gen_ai.operation.name": "invoke_agent"}):
+            for _ in range(3):
+                now[0] += 40 - thought
+                think(agent, now, thought)
+                agent.look("a.txt")
+        assert verdicts(recording)[-1] == last
+
+
+@pytest.mark.parametrize("inner", ["step", "invoke_agent"])
+def test_a_request_in_a_tool_is_no_thought_of_its_agent(inner: str, now: list[float]) -> None:
+    """It is of the agent in the tool, if there is one: that has a turn of its own."""
+    with watching() as recording:
+        agent = Agent(recording, "opentelemetry")
+        tool = agent.message("execute_tool ask")
+        with agent.message(), tool, agent.message(inner, **{"gen_ai.operation.name": inner}):
+            for _ in range(3):
+                think(agent, now)
+                agent.look("a.txt")
+        assert verdicts(recording)[-1] == ("block" if inner == "invoke_agent" else "nudge")
+
+
+@pytest.mark.parametrize(("thought", "runs"), [(40, 2), (0, 3)])
+def test_a_guarded_turn_is_told_by_the_spans_of_any_client(thought: float, runs: int, now: list[float]) -> None:
+    """Its third equal call is refused if the model thought, and not if the agent waited."""
+    ran = []
+    with guarded(clock=lambda: now[0]) as recording, loopguard.turn():
+        agent = Agent(recording, "opentelemetry")
+        for _ in range(3):
+            now[0] += 40 - thought
+            think(agent, now, thought)
+            loopguard.call("look", {"path": "a"}, lambda **_: ran.append("it") or "text")
+    assert len(ran) == runs
+
+
+def test_the_watched_calls_beside_a_turn_are_told_too(now: list[float]) -> None:
+    """They are judged in a turn of their own."""
+    with guarded(clock=lambda: now[0]) as recording, loopguard.turn():
+        agent = Agent(recording, "opentelemetry")
+        for _ in range(3):
+            think(agent, now)
+            with agent.message():
+                agent.look("a.txt")
+        assert verdicts(recording)[-1] == "block"
+
+
+def test_a_request_of_a_tool_is_no_thought_of_the_guarded_turn(now: list[float]) -> None:
+    """The tool may ask a model, too: in a guarded call, also in a trace of its own, and in a watched one."""
+    with guarded(clock=lambda: now[0]) as recording, loopguard.turn():
+        agent, scope = Agent(recording, "opentelemetry"), current_scope()
+        loopguard.call("ask", {}, lambda **_: think(agent, now, context=Context()))
+        with agent.message("execute_tool ask"):
+            think(agent, now)
+        assert scope.turn.current.history.thought == 0
+        think(agent, now)
+        assert scope.turn.current.history.thought == 40
+
+
+def test_a_request_that_ends_under_the_garbage_collector_tells_nothing(now: list[float]) -> None:
+    """The thread may hold a lock of the turn there."""
+    with guarded(clock=lambda: now[0]) as recording, loopguard.turn():
+        agent, scope = Agent(recording, "opentelemetry"), current_scope()
+        loopguard.call("look", {}, lambda **_: "text")
+
+        class Abandoned:
+            def __del__(self) -> None:
+                think(agent, now)
+
+        one: Any = Abandoned()
+        one.itself = one
+        del one
+        gc.collect()
+        assert now[0] == 1_040
+        assert scope.turn.current.history.thought == 0
+
+
+def test_a_request_makes_no_turn() -> None:
+    """A program that only asks a model has no agent."""
+    with watching() as recording:
+        agent = Agent(recording, "opentelemetry")
+        with agent.message():
+            think(agent, [0.0])
+        assert recording.runtime.watcher.live == 0
 
 
 def test_a_repeat_is_written_on_the_span_around_it() -> None:

@@ -333,12 +333,11 @@ class WatchedTurns:
             _, _, next_one = heapq.heappop(heap)
             if next_one.turn == turn.key and not next_one.begun:
                 self._begin(turn, next_one)
-        self._think(turn, (0, end))
         turn.recorded.end_until(end / 1e9 if end else None)
 
-    def _think(self, turn: _LiveTurn, before: tuple[Any, ...]) -> None:
-        """Tell the turn of its model requests that come before a call with this ``in_order``."""
-        ready = [one for one in self._requests.get(turn.key, ()) if one.span.in_order < before]
+    def _think(self, turn: _LiveTurn, before: ToolSpan) -> None:
+        """Tell the turn of its model requests that ended before this call began."""
+        ready = [one for one in self._requests.get(turn.key, ()) if one.span.in_order < before.in_order]
         for one in sorted(ready, key=lambda one: one.span.in_order):
             one.begun = True
             self._take_request(one)
@@ -361,7 +360,7 @@ class WatchedTurns:
             state.place = state.place or self._judge.place_of(turn.name, span, self._ancestry)
             if turn.key.source == "trace" and len(turn.missing) < _MOST_MISSING:
                 turn.missing.update(filter(None, self._ancestry.above(span)[-1:]))
-            self._think(turn, span.in_order)
+            self._think(turn, span)
             turn.recorded.begin(span.read())
             self._report.spans("judged", 1)
 
