@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import logging
 import random
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from google.protobuf.json_format import MessageToDict
@@ -14,12 +15,18 @@ from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
 from otel_loopguard import semconv
 from otel_loopguard.cli.main import main
 from otel_loopguard.engine.vocabulary import Action
+from otel_loopguard.guard.guard import Guard
 from otel_loopguard.spans import dialects
 from otel_loopguard.spans.dialects import SpanView
 from tests.engine.judges.seed import HINT, SEED
 from tests.telemetry.watching import all_spans, calls, watching
 
 from .samples import SAMPLES, WITHOUT_CONTENT, Call, Sample
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from opentelemetry.trace import Tracer
 
 REFUSALS = {str(action) for action in Action if action >= Action.REUSE}
 TOOLS = ("read_file", "search", "write_file", "run_tests", "get_status")
@@ -48,12 +55,24 @@ def drawn(seed: int) -> list[Call]:
     ]
 
 
-def play(sample: Sample, made: list[Call], tmp_path: Any, capfdbinary: Any, *, content: bool = True) -> tuple[Any, Any]:
-    """Watch the calls live, then replay the spans that were exported; the trips of both: tool, mode, verdict."""
+def play(
+    sample: Sample,
+    made: list[Call],
+    tmp_path: Any,
+    capfdbinary: Any,
+    *,
+    content: bool = True,
+    before: Callable[[Tracer], None] = lambda _: None,
+) -> tuple[Any, Any]:
+    """Watch the calls live, then replay the spans that were exported; the trips of both: tool, mode, verdict.
+
+    ``before`` gets the tracer before each call.
+    """
     with watching() as recording:
         tracer = recording.tracer_provider.get_tracer(sample.scope)
         with tracer.start_as_current_span("message"):
             for one in made:
+                before(tracer)
                 sample.record(tracer, one, content=content)
         assert calls(recording) == len(made)
         spans = [span for span in all_spans(recording) if span.instrumentation_scope.name != semconv.SCOPE]
@@ -95,6 +114,35 @@ def test_live_and_replay_agree(dialect: str, tmp_path: Any, capfdbinary: Any) ->
         if looping == 3 and seed >= SEED + 11:
             break
     assert looping >= 3
+
+
+REQUESTS = ({"gen_ai.operation.name": "chat"}, {"openinference.span.kind": "LLM"})
+
+
+@pytest.mark.parametrize("dialect", SAMPLES)
+def test_live_and_replay_agree_about_slow_models(
+    dialect: str, tmp_path: Any, capfdbinary: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The verdicts are equal if the agent waits and its model thinks, for up to a minute before each call."""
+    now = [1_700_000_000.0]
+    monkeypatch.setattr("otel_loopguard.instrumentation.runtime.Guard", partial(Guard, clock=lambda: now[0]))
+    monkeypatch.setattr("opentelemetry.sdk.trace.time_ns", lambda: int(now[0] * 1e9))
+    stuck = [call(number) for number in range(3)]
+    runs = [(0, stuck, (0,)), *((seed, drawn(seed), (0, 0, 12, 40)) for seed in range(SEED, SEED + 5))]
+    for seed, made, waits in runs:
+        for told in (True, False):
+            rng = random.Random(seed)
+
+            def before(tracer: Tracer, rng: Any = rng, waits: Any = waits, told: bool = told) -> None:
+                now[0] += rng.choice(waits)
+                thought, attributes = rng.uniform(10, 60), rng.choice(REQUESTS) if told else {}
+                with tracer.start_as_current_span("chat", attributes=attributes):
+                    now[0] += thought
+
+            live, replayed = play(SAMPLES[dialect], made, tmp_path, capfdbinary, before=before)
+            assert until_refused(live) == until_refused(replayed), f"seed {seed}; {HINT}"
+            if made is stuck:
+                assert any(trip[2] in REFUSALS for trip in live) is told
 
 
 @pytest.mark.parametrize("dialect", SAMPLES)

@@ -1,8 +1,8 @@
 """Judge tool spans as they come, although they come out of order, and count the thought between them.
 
 Each span waits for a window of time. Then the spans of its turn that began before its end are judged, in the order in
-which they began. A span that comes later is judged after the others, and counted as late. The span of a model request
-is told its turn before the next call begins. There is no thread and no clock here: the caller passes the time, in
+which they began. A span that comes later is judged after the others, and counted as late. Before a call begins, its
+turn is told of the model requests that have ended. There is no thread and no clock here: the caller passes the time, in
 seconds that never go back.
 """
 
