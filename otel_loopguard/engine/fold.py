@@ -25,7 +25,7 @@ from otel_loopguard.engine.events import (
     TurnEnded,
 )
 from otel_loopguard.engine.history import update
-from otel_loopguard.engine.history.independence import ANYBODY, note_change
+from otel_loopguard.engine.history.independence import ANYBODY
 from otel_loopguard.engine.modes import DECLARED, Mode
 from otel_loopguard.engine.verdict import Verdict
 from otel_loopguard.engine.vocabulary import USER_STOP, Action, Record, Trip
@@ -450,7 +450,7 @@ def _reached(state: State, event: Reached, _: float | None) -> Verdict:
 
 
 def _gap(state: State, _event: Gap, _: float | None) -> Verdict:
-    note_change(state.history, ANYBODY)
+    state.history.change(ANYBODY)
     return _NOTHING
 
 

@@ -59,7 +59,7 @@ def test_a_limit_that_tools_of_one_kind_reach_is_not_reported(found, table, bloc
 @pytest.mark.parametrize(
     ("text", "named", "reason"),
     [
-        ("modes.generic_repeat.nudge = 5", "modes.generic_repeat.nudge", ", no_novelty refuses the "),
+        ("modes.generic_repeat.nudge = 30", "modes.generic_repeat.nudge", ", no_novelty refuses the "),
         ("max_calls = 5\nmodes.error_repeat.block = 12", "modes.error_repeat.block", "refuses the 6th"),
         ("tools.read_file.cap = 4\ntools.read_file.modes.generic_repeat.block = 7", "tools.read_file.modes", "the 5th"),
         ("max_calls = 6\ntools.read_file.cap = 9", "tools.read_file.cap", "global_circuit_breaker refuses the 7th"),

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from otel_loopguard.engine.history.bounded import EMPTY
+from otel_loopguard.engine.history.bounded import EMPTY, kept
 from otel_loopguard.engine.history.call_stats import LINE_LENGTH, CallStats
 from otel_loopguard.engine.history.losses import Losses
 from otel_loopguard.engine.history.tool_stats import ToolStats
@@ -223,6 +223,12 @@ class History:
             self.thinking += more
             self.thought += more
             self.thought_at = now
+
+    def change(self, tool: int) -> None:
+        """Count a change, by a tool that is given by the digest of its name."""
+        self.changes += 1
+        self.changed_by.pop(tool, None)  # the tool whose last change is the oldest is forgotten first
+        self.changed_by = kept(self.changed_by, tool, MOST_TOOLS, self.changes)
 
     def calls_of(self, record: Record) -> int:
         """Return how many calls of this call's tool have started, this one included once it has started."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from otel_loopguard.engine.history.bounded import kept
+from otel_loopguard.engine.history.history import MOST_TOOLS
 from otel_loopguard.engine.vocabulary import Kind
 
 if TYPE_CHECKING:
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 
 ANYBODY = 0
 """Stands for the tools behind events that were lost. No call is independent of it."""
-_MOST_TOOLS = 256
 _MOST_PAIRS = 1_024
 _LOOKS = frozenset({Kind.READ, Kind.POLL, Kind.THINK})
 _LOOKS_ENOUGH = 8
@@ -28,17 +28,10 @@ _ENOUGH = 15
 _NEVER = -1
 
 
-def note_change(history: History, tool: int) -> None:
-    """Count a change, by a tool that is given by the digest of its name."""
-    history.changes += 1
-    history.changed_by.pop(tool, None)  # the tool whose last change is the oldest is forgotten first
-    history.changed_by = kept(history.changed_by, tool, _MOST_TOOLS, history.changes)
-
-
 def are_independent(history: History, record: Record, stats: CallStats) -> bool:
     """Return True if all that changed since the last run of a call was changed by tools of which it is independent."""
     tools, key, kind = _changed_since(history, stats), record.key, record.kind
-    return 0 < len(tools) < _MOST_TOOLS and all(_is_independent(history, tool, key, kind) for tool in tools)
+    return 0 < len(tools) < MOST_TOOLS and all(_is_independent(history, tool, key, kind) for tool in tools)
 
 
 def was_refused_regardless(history: History, record: Record) -> bool:

@@ -20,10 +20,10 @@ from otel_loopguard.engine.history.call_stats import (
 from otel_loopguard.engine.history.clock import compare_times, time_of
 from otel_loopguard.engine.history.evidence import limit_of, strength, weigh
 from otel_loopguard.engine.history.history import MOST_REMEMBERED, SHORTEST_PAUSE, History
-from otel_loopguard.engine.history.independence import learn, note_change, was_refused_regardless
+from otel_loopguard.engine.history.independence import learn, was_refused_regardless
 from otel_loopguard.engine.history.insisting import pay, settle, spend
 from otel_loopguard.engine.history.losses import Losses
-from otel_loopguard.engine.history.waits import is_wait
+from otel_loopguard.engine.history.waits import SHORTEST_WAIT, is_wait
 from otel_loopguard.engine.values.compare import compare, detailed_fingerprints
 from otel_loopguard.engine.values.masking import ids_of
 from otel_loopguard.engine.vocabulary import Action, Kind, Record, Sameness
@@ -201,9 +201,11 @@ def end(
     record.error, record.transient, record.pending = facts.is_error, facts.transient, facts.pending
     record.brief, record.empty = facts.brief, facts.empty
     record.over, record.retry_after = facts.over, facts.retry_after
-    record.waits = is_wait(record, now)
-    if record.waits and record.kind is not _WAIT:
-        _be_a_wait(history, record)
+    ran = 0.0 if now is None or record.at is None else now - record.at
+    if ran >= SHORTEST_WAIT or record.kind is _WAIT:
+        record.waits = is_wait(record, ran)
+        if record.waits and record.kind is not _WAIT:
+            _be_a_wait(history, record)
     flags, refusals = _flags(record, facts), history.refusals
     if now is not None:
         history.active_at, history.thinking = now, 0.0
@@ -405,7 +407,7 @@ def _count(history: History, record: Record, *, changed: bool) -> None:
     """Move the turn's counters at the end of a call."""
     history.tick += 1
     if changed:
-        note_change(history, record.resolved.tool.digest)
+        history.change(record.resolved.tool.digest)
     history.waits += record.waits
     if record.news:
         history.news += 1

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from otel_loopguard.engine.vocabulary import Record
 
-_SHORTEST = 3.0
+SHORTEST_WAIT = 3.0
 """Seconds. A shorter wait is a pause like any other."""
 _MEASURABLE = 1.0
 """Seconds. A wait tool that ran for less may have been replaced in a test."""
@@ -34,13 +34,12 @@ _WAIT = Kind.WAIT
 _MAY_WAIT = frozenset({Kind.READ, Kind.UNKNOWN, Kind.SHELL})
 
 
-def is_wait(record: Record, now: float | None) -> bool:
-    """Return True if a call that ends now was a wait of at least 3 seconds. ``now=None``: times were not recorded."""
-    ran = 0.0 if now is None or record.at is None else now - record.at
+def is_wait(record: Record, ran: float) -> bool:
+    """Return True if a call that ran for so many seconds was a wait of at least 3. 0: its times were not recorded."""
     if record.kind is _WAIT:
         seconds = ran if ran >= _MEASURABLE else next(seconds_named(record.resolved.arguments), math.inf)
-        return seconds >= _SHORTEST
-    if ran < _SHORTEST or not (record.kind in _MAY_WAIT or record.resolved.tool.takes_next):
+        return seconds >= SHORTEST_WAIT
+    if ran < SHORTEST_WAIT or not (record.kind in _MAY_WAIT or record.resolved.tool.takes_next):
         return False
     return any(abs(ran - named) <= _TOLERANCE * named for named in seconds_named(record.resolved.arguments))
 
