@@ -66,6 +66,8 @@ def test_it_is_told_at_the_2nd_and_refused_from_the_3rd_on():
         ("a write that succeeded", "update_record", LONG, None, 2, 4),
         ("an acknowledgement of an unknown tool", "frobnicate", "ok", None, 5, 9),
         ("an acknowledgement of a cursor that moves", "scroll_down", "ok", None, 5, 9),
+        ("a look that found nothing", "list_files", "[]", None, 5, 9),
+        ("a command that found nothing", "bash", "no matches", None, 5, 9),
     ],
 )
 def test_the_limit_depends_on_what_the_result_proves(name, tool, result, error, told, refused):  # noqa: PLR0917 - a table
@@ -94,6 +96,14 @@ def test_after_a_change_it_is_never_refused_and_told_at_the_6th_and_12th():
         driven("write_file", f"{LONG} {number}", path="a", text=number)
     assert driven.refused() == []
     assert [(place + 1) // 2 for place in driven.told()] == [6, 12]
+
+
+def test_a_result_that_changed_twice_by_itself_is_refused_at_the_9th():
+    """Told at the 5th equal one."""
+    driven = Driven(MODE)
+    for state in ("opening", "closing", *["standing"] * 9):
+        driven(path="a", result=f"{LONG} The gate is {state}.")
+    assert (driven.told(), driven.refused()) == ([7], [11])
 
 
 def test_after_20_news_it_is_as_good_as_new():
