@@ -105,6 +105,8 @@ class SpanDialect(NamedTuple):
     open_result: Callable[[Any], Any] | None = None
     hidden: frozenset[str] = frozenset()
     """Texts that stand for a hidden value in this dialect only."""
+    hides_as_empty: bool = False
+    """True if ``{}`` stands for hidden arguments, too. It is a value where the span shows the result."""
     not_tools: frozenset[str] = frozenset()
     """Names in place of a tool's that mean: this span is no tool call."""
 
@@ -144,6 +146,7 @@ DIALECTS: Final = (
         arguments=("gen_ai.prompt",),
         results=("gen_ai.completion",),
         open_result=_run_outputs,
+        hides_as_empty=True,
     ),
     SpanDialect(
         "MLflow",
@@ -171,6 +174,7 @@ DIALECTS: Final = (
         arguments=("gcp.vertex.agent.tool_call_args",),
         results=("gcp.vertex.agent.tool_response",),
         hidden=frozenset({"N/A"}),
+        hides_as_empty=True,
         not_tools=frozenset({"(merged tools)"}),
     ),
     SpanDialect("Logfire and Pydantic AI", _GENAI_SIGN, arguments=("tool_arguments",), results=("tool_response",)),
@@ -213,7 +217,7 @@ CONVERSATIONS: Final = {
 _HIDDEN: Final = frozenset(
     {"", "[]", "null", "None", '""', "__REDACTED__", "[REDACTED]", "<not specified>", "<not serializable>"}
 )
-"""Texts in place of a value that was not exported. ``{}`` may stand for one, too: see ``read``."""
+"""Texts in place of a value that was not exported."""
 _SCRUBBED: Final = "[Scrubbed due to "
 """The beginning of the text that Logfire writes in place of a secret."""
 _EXCEPTION_EVENT: Final = ("exception", "exception.message")
@@ -325,33 +329,30 @@ def same_tool(one: str, other: str | None) -> bool:
 
 
 def read(span: SpanView) -> SpanCall | None:
-    """Read the tool call of an ended span; None if it is no tool call.
-
-    ``{}`` stands for arguments that are hidden, or for none. It is none if the span shows the result.
-    """
+    """Read the tool call of an ended span; None if it is no tool call."""
     rows = () if span.is_server else _matching(span.attributes)
     tool = _tool(rows, span.name, span.attributes) if rows else None
     if tool is None:
         return None
-    arguments = _arguments(rows, span)
     result = _result(rows, span)
+    arguments = _arguments(rows, span, shows_result=result is not None)
     message = _tool_message(result)
     call_id = _call_id(rows, span.attributes) or (None if message is None else message["tool_call_id"])
     outcome = _outcome(span, result, message)
-    known = bool(arguments) or (arguments == {} and result is not None)
+    known = arguments is not None
     call = ToolCall(tool, arguments if known else unique_text(), call_id)
     return SpanCall(call, outcome or Outcome(unique_text()), known, outcome is not None)
 
 
-def _arguments(rows: tuple[SpanDialect, ...], span: SpanView) -> Any:
-    """Return the arguments; ``{}`` if the span shows no more, None if it has none."""
+def _arguments(rows: tuple[SpanDialect, ...], span: SpanView, *, shows_result: bool) -> Any:
+    """Return the arguments; None if they are unknown."""
     for row in rows:
         if row.arguments_hash is not None and (given := span.attributes.get(row.arguments_hash)) is not None:
             return {"hash": given}
         value = _value(row, row.arguments, row.arguments_event, span)
         if value is not None and row.open_arguments is not None:
             value = row.open_arguments(value)
-        if value is not None:
+        if value is not None and (value != {} or shows_result or not row.hides_as_empty):
             return value
     return None
 

@@ -162,6 +162,17 @@ def test_calls_of_a_tool_without_parameters_are_judged_both_ways(dialect: str, t
     assert live == replayed
 
 
+@pytest.mark.parametrize("dialect", sorted(SAMPLES.keys() - {"adk", "langsmith"}))
+def test_failing_calls_of_a_tool_without_parameters_are_judged_both_ways(
+    dialect: str, tmp_path: Any, capfdbinary: Any
+) -> None:
+    """ADK and LangSmith write ``{}`` also for what they hide, and show no result of a call that failed."""
+    made = [Call("take_snapshot", {}, "text", number, "no page is open") for number in range(6)]
+    live, replayed = play(SAMPLES[dialect], made, tmp_path, capfdbinary)
+    assert [trip[1:] for trip in until_refused(live)] == [("generic_repeat", "nudge"), ("generic_repeat", "block")]
+    assert until_refused(live) == until_refused(replayed)
+
+
 @pytest.mark.parametrize("dialect", SAMPLES)
 def test_new_results_and_new_arguments_are_no_loop_both_ways(dialect: str, tmp_path: Any, capfdbinary: Any) -> None:
     """Work looks like work in every dialect."""
