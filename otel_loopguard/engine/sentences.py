@@ -45,6 +45,8 @@ _USER_STOPS = "The user has asked you to stop."
 _ANSWER = (
     "No tool can be called for this answer: give your best answer now with what you know, and say what is missing."
 )
+_ADVISED = ("none", "wait")
+"""With these a nudge is all of the advice."""
 _EQUAL = (Sameness.SAME, Sameness.ALIKE)
 _OTHER = (Sameness.DIFFERENT, Sameness.PROGRESS)
 _THIRD = 3
@@ -102,7 +104,7 @@ def nudge(trip: Trip, policy: Policy, known_tools: Collection[str] | None = None
         return own
     wording = _wording_of(trip, policy)
     sentence = f"[loopguard] {_filled(wording.nudge, trip)}"
-    if wording.advice == "none":
+    if wording.advice in _ADVISED:
         return sentence
     return f"{sentence} {_nearest(trip, known_tools) if wording.advice == 'nearest' else _instead(trip, wording)}"
 

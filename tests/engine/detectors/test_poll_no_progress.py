@@ -25,7 +25,7 @@ def test_it_is_told_at_the_10th_and_refused_at_the_20th(tool, result):
     """A tool that polls by its name, and a result that says that it waits."""
     driven = polled(Driven(MODE), 20, tool, result)
     assert (driven.told(), driven.refused()) == ([10], [20])
-    assert driven.said[9].decision.message.startswith(
+    assert driven.said[9].decision.message == (
         "[loopguard] This is check 10 without anything new: wait longer between checks, or say so."
     )
     assert (
