@@ -33,7 +33,7 @@ def after(history: History, record: Record, rule: Rule) -> Trip | None:
     """Nudge at the 5th error in a row, and at the 100th call without news."""
     if not record.kind.is_evidence:
         return None
-    if record.error and rule.nudge and history.errors_in_row >= rule.nudge:
+    if record.error and record.haste and rule.nudge and history.errors_in_row >= rule.nudge:
         return trip(record, ROW.mode, history.errors_in_row, rule.nudge, Action.NUDGE)
     if not record.news and rule.no_news_nudge and history.no_news_in_turn >= rule.no_news_nudge:
         count, limit = int(history.no_news_in_turn), rule.no_news_nudge

@@ -28,7 +28,7 @@ def refuse(history: History, record: Record, rule: Rule, mode: str, period: int)
 
 def nudge(history: History, record: Record, rule: Rule, mode: str, period: int) -> Trip | None:
     """Nudge at the call that ends the second equal lap; later where the limit is higher."""
-    if not rule.nudge or not len(history.keys) or history.keys[-1] != record.key:
+    if not rule.nudge or not record.haste or not len(history.keys) or history.keys[-1] != record.key:
         return None
     laps, due = _laps(history, period), nudge_limit(rule.nudge, _limit(history, record, period, rule))
     return trip(record, mode, laps, due, Action.NUDGE, period=period) if laps >= due else None

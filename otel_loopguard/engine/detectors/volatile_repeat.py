@@ -28,7 +28,7 @@ def before(history: History, record: Record, rule: Rule) -> Trip | None:
 def after(history: History, record: Record, rule: Rule) -> Trip | None:
     """Nudge at the fifth run that is *alike*, at the tenth if its numbers are new, and at the eighth call in a row."""
     stats, limit = record.stats, record.limit
-    if stats is None or limit is None or not record.kind.is_evidence or record.concurrent:
+    if stats is None or limit is None or not record.kind.is_evidence or record.concurrent or not record.haste:
         return None
     if record.sameness is Sameness.ALIKE and rule.nudge:
         due, reason = (rule.nudge, "") if stats.alike >= rule.nudge else (2 * rule.nudge, "numbers")

@@ -63,3 +63,11 @@ def test_without_a_budget_there_is_no_last_call():
     for number in range(300):
         driven(path=number, result=f"{LONG} {number}")
     assert driven.quiet
+
+
+def test_who_waited_as_long_as_the_error_asked_is_not_told():
+    """It did what it was told."""
+    driven = Driven(MODE)
+    for _ in range(7):
+        driven(error="429: retry after 30 seconds", pause=30.0)
+    assert driven.quiet

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from .driver import LONG, Driven
+from .driver import LONG, WORDS, Driven
 
 MODE = "ping_pong"
 
 
-def alternated(driven, laps):
+def alternated(driven, laps, **more):
     for _ in range(laps):
-        driven(path="a", result=f"{LONG} a")
-        driven(path="b", result=f"{LONG} b")
+        driven(path="a", result=f"{LONG} a", **more)
+        driven(path="b", result=f"{LONG} b", **more)
     return driven
 
 
@@ -65,3 +65,11 @@ def test_once_is_once_a_turn():
     tools = {"*": {"modes": {MODE: {"block": 0}}}}
     assert alternated(Driven(MODE, tools=tools), 9).told() == [4, 8, 16]
     assert alternated(Driven(MODE, tools=tools, modes={MODE: {"once": True}}), 9).told() == [4]
+
+
+def test_who_waited_long_is_not_told():
+    """The pause is why it asked again."""
+    driven = Driven(MODE)
+    for word in WORDS[:6]:
+        driven(f"tool_{word}")
+    assert alternated(driven, 9, pause=600.0).quiet

@@ -6,7 +6,7 @@ from uuid import uuid4
 
 import pytest
 
-from .driver import LONG, Driven
+from .driver import LONG, WORDS, Driven
 
 MODE = "volatile_repeat"
 
@@ -106,3 +106,11 @@ def test_other_calls_are_none_of_its():
     for number in range(40):
         driven("read_page", to_and_fro(number), path=number)
     assert driven.quiet
+
+
+def test_who_waited_long_is_not_told():
+    """The pause is why it asked again."""
+    driven = Driven(MODE)
+    for word in WORDS[:6]:
+        driven(f"tool_{word}")
+    assert repeated(driven, 40, to_and_fro, pause=600.0).quiet

@@ -1140,14 +1140,15 @@ class NaiveTurn:
         if run.kind == "step":
             return
         laps = self._laps(run)
-        if laps:
+        if laps and run.haste:
             yield ("ping_pong" if laps[0] == 2 else "cycle"), str(laps[0]), laps[1], -(-laps[2] // 2)
         yield from self._repeat_nudges(run)
         yield from self._untried_nudges(run)
         if self._hinted(run):
             yield "repeated_effect", "", self._effects(run), 2
         yield "no_novelty", "", int(self._sum_in_a_row() + EPSILON), 5
-        yield "global_circuit_breaker", "errors", self._errors_in_a_row(), 5
+        if run.haste:
+            yield "global_circuit_breaker", "errors", self._errors_in_a_row(), 5
         yield "global_circuit_breaker", "idle", int(self._sum() + EPSILON), 100
 
     def _repeat_nudges(self, run: Run) -> Iterable[tuple[str, str, int, int]]:
@@ -1166,6 +1167,8 @@ class NaiveTurn:
                 yield mode, reason, self._equal_in_a_row(run), -(-int(limit) // 2)
         if run.sameness in (SAME, ALIKE) and self._changed(run):
             yield "generic_repeat", "changed", self._steady(run), 12 if run.brief else 6
+        if not run.haste:
+            return
         if run.sameness == ALIKE:
             due = 5 if self._alike_in_a_row(run) + 1 >= 5 else 10
             yield "volatile_repeat", "", self._alike_in_a_row(run, with_news=True) + 1, due
