@@ -220,13 +220,13 @@ def _wording_of(trip: Trip, policy: Policy) -> _Wording:
 def _advice(
     trip: Trip, wording: _Wording, refusals: int, known_tools: Collection[str] | None, policy: Policy
 ) -> list[str]:
-    """Say one thing to do. From the third refusal on that is to answer, whatever time would lift."""
+    """Say one thing to do: of a made up tool, which exist. From the third refusal on that is to answer."""
     insists = trip.insistable and trip.price == 1  # it was not insisted on in vain yet
     insist = _INSIST_TO_ACT if wording.advice == "none" else _INSIST
-    if refusals >= _THIRD or wording.advice == "stop":
-        return [f"{insist} Otherwise: {_STOP.lower()}" if insists else _STOP]
     if wording.advice == "nearest":
         return [_nearest(trip, known_tools), *([insist] if insists else [])]
+    if refusals >= _THIRD or wording.advice == "stop":
+        return [f"{insist} Otherwise: {_STOP.lower()}" if insists else _STOP]
     if insists:
         return [insist]
     if trip.wait:

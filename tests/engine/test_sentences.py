@@ -94,6 +94,14 @@ def test_one_second_is_a_second():
     assert "after a second it runs" in sentences.refusal(refused(wait=1), Policy(), 1)
 
 
+def test_a_made_up_tool_is_answered_with_those_that_exist():
+    """At each refusal, and not with the order to call none."""
+    trip = Trip(Mode.UNKNOWN_TOOL_REPEAT, "lok", 3, 3, Action.BLOCK, Action.BLOCK)
+    for refusals in (1, 3):
+        message = json.loads(sentences.refusal(trip, Policy(), refusals, ["look"]))["message"]
+        assert message.endswith("The nearest that exist: look.")
+
+
 def test_opaque_names_have_no_nearest():
     """``t19`` is as near to ``t71`` as any other: the first that exist are listed."""
     trip = Trip(Mode.UNKNOWN_TOOL_REPEAT, "t71", 3, 3, Action.BLOCK, Action.BLOCK)
