@@ -221,7 +221,8 @@ class SpanBuffer:
             turn = held.turns[name] = _OpenTurn(self._judges)
             for recorded in turn.turns:
                 recorded.state.heeds = own  # the refusals were made
-        thought = [request for request in requests if not self.ancestry.is_in_tool(request)]
+        # Our own spans have the thought themselves, and are in the order of their calls.
+        thought = [] if own else [request for request in requests if not self.ancestry.is_in_tool(request)]
         in_order: list[RecordedCall | ModelSpan] = sorted([*calls, *thought], key=_in_order)
         written = requests_of(calls, requests, turn.calls)
         trips: tuple[list[TripOfRun], ...] = ()
