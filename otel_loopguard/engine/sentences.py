@@ -15,7 +15,7 @@ import orjson
 from otel_loopguard.engine.detectors.row import Sentences
 from otel_loopguard.engine.modes import Mode
 from otel_loopguard.engine.quoting import clean_name
-from otel_loopguard.engine.tools.lexicon import name_parts, word_lists
+from otel_loopguard.engine.tools.lexicon import only_waits
 from otel_loopguard.engine.user_messages import UserMessage, note_texts
 from otel_loopguard.engine.values.introspect import name_text
 from otel_loopguard.engine.vocabulary import Action, Kind, Sameness
@@ -32,8 +32,7 @@ if TYPE_CHECKING:
 _UNKNOWN_MODE = "This looks like a loop of calls to {tool}."
 _INSTEAD = "Use what you already have, or do something different."
 _DIFFERENT = "Do something different."
-_INSTEAD_OR_WAIT = "Use what you already have, or do something different; {then} it runs again."
-_DIFFERENT_OR_WAIT = "Do something different; {then} it runs again."
+_OR_WAIT = "{instead}; {then} it runs again."
 _WAIT_TO_ACT = "If it is meant to be repeated, {then} it runs again."
 _STOP = "Stop calling tools and give your answer with what you know, or say what is missing."
 _INSIST = "If you are sure that it is needed, make the same call again and it will run."
@@ -55,7 +54,6 @@ _MOST_COMPARED = 1_000
 _NEAR_ENOUGH = 50
 _TELLING = re.compile(r"[^\W\d_]{3}")
 """A name with a word in it."""
-_OF_TIME = frozenset({"for", "seconds", "second", "ms", "time", "timer"})
 
 
 def refusal(
@@ -240,23 +238,16 @@ def _instead(trip: Trip, wording: _Wording) -> str:
 
 
 def _or_wait(trip: Trip, wording: _Wording, waiting_tool: str) -> str:
-    if wording.advice == "none":
-        sentence = _WAIT_TO_ACT
-    else:
-        sentence = _INSTEAD_OR_WAIT if _instead(trip, wording) == _INSTEAD else _DIFFERENT_OR_WAIT
+    sentence = _WAIT_TO_ACT if wording.advice == "none" else _OR_WAIT
     seconds = "a second" if trip.wait == 1 else f"{trip.wait} seconds"
-    waited = f"if you call {waiting_tool} for {seconds}," if waiting_tool else f"after {seconds}"
-    return sentence.format(then=waited)
+    then = f"if you call {waiting_tool} for {seconds}," if waiting_tool else f"after {seconds}"
+    return sentence.format(instead=_instead(trip, wording).rstrip("."), then=then)
 
 
 def _waiting_tool(known_tools: Collection[str] | None, policy: Policy) -> str:
     """Return the name of the run's tool that waits and does nothing else; empty if none is known."""
-    words = {*word_lists()["wait"], *policy.words.get("wait", ())}
-    for name in islice(known_tools or (), _MOST_COMPARED):
-        parts = name_parts(name_text(name))
-        if parts and not words.isdisjoint(parts[0]) and words.union(_OF_TIME).issuperset(parts[0]):
-            return clean_name(name_text(name))
-    return ""
+    names = map(name_text, islice(known_tools or (), _MOST_COMPARED))
+    return next((clean_name(name) for name in names if only_waits(name, policy.words.get("wait", ()))), "")
 
 
 def _nearest(trip: Trip, known_tools: Collection[str] | None) -> str:
@@ -265,10 +256,9 @@ def _nearest(trip: Trip, known_tools: Collection[str] | None) -> str:
     from rapidfuzz import process  # noqa: PLC0415 - takes 60 ms, and few programs need it
 
     names = _clean_names(known_tools)
-    called, told = clean_name(trip.tool), [name for name in names if _TELLING.search(name)]
-    if not _TELLING.search(called):
-        told = []  # t19 is as near to t71 as to any other
-    near = [name for name, _, _ in process.extract(called, told, limit=_MOST_NEAREST, score_cutoff=_NEAR_ENOUGH)]
+    called = clean_name(trip.tool)  # t19 is as near to t71 as to any other
+    telling = [name for name in names if _TELLING.search(name)] if _TELLING.search(called) else []
+    near = [name for name, _, _ in process.extract(called, telling, limit=_MOST_NEAREST, score_cutoff=_NEAR_ENOUGH)]
     listed = ", ".join(near or sorted(names)[:10])
     return f"The nearest that exist: {listed}." if near else f"Those that exist: {listed}."
 

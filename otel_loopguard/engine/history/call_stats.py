@@ -69,7 +69,7 @@ class CallStats:
         self.alike = 1
         """Runs in a row, without a change in between, with results that differ only in ids and numbers seen before."""
         self.varied = 1
-        """The same count with the runs that brought new numbers."""
+        """``alike``, with the runs counted that brought new numbers."""
         self.refused = 0
         """Refusals since the last run."""
         self.lifted_at: float = 0

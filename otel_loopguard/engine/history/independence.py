@@ -34,7 +34,7 @@ def are_independent(history: History, record: Record, stats: CallStats) -> bool:
     return 0 < len(tools) < MOST_TOOLS and all(_is_independent(history, tool, key, kind) for tool in tools)
 
 
-def was_refused_regardless(history: History, record: Record) -> bool:
+def refused_call_is_independent(history: History, record: Record) -> bool:
     """Return True if the call that was refused last is independent of the tool of this one."""
     return _is_independent(history, record.resolved.tool.digest, history.refused_key, Kind.READ)
 

@@ -20,7 +20,7 @@ from otel_loopguard.engine.history.call_stats import (
 from otel_loopguard.engine.history.clock import compare_times, time_of
 from otel_loopguard.engine.history.evidence import limit_of, strength, weigh
 from otel_loopguard.engine.history.history import MOST_REMEMBERED, SHORTEST_PAUSE, History
-from otel_loopguard.engine.history.independence import learn, was_refused_regardless
+from otel_loopguard.engine.history.independence import learn, refused_call_is_independent
 from otel_loopguard.engine.history.insisting import pay, settle, spend
 from otel_loopguard.engine.history.losses import Losses
 from otel_loopguard.engine.history.waits import SHORTEST_WAIT, is_wait
@@ -412,7 +412,7 @@ def _count(history: History, record: Record, *, changed: bool) -> None:
     if record.news:
         history.news += 1
         history.no_news_in_row = 0
-        if not (history.independent and was_refused_regardless(history, record)):
+        if not (history.independent and refused_call_is_independent(history, record)):
             history.refusals = 0
     elif not record.concurrent and record.kind.is_evidence and not (history.losses and record.lost):
         part = strength(record, same=record.sameness is _SAME)

@@ -17,7 +17,7 @@ else:
     import tomli as tomllib  # type: ignore[import-not-found,unused-ignore]  # only there on Python 3.10
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
 _PREFIX_ENDS = re.compile(r"__|::|[./:]")
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
@@ -126,6 +126,7 @@ _EXPRESSES = frozenset({Kind.THINK, Kind.AGENT, Kind.FINAL})
 """Kinds of tools that take their content as a reason or a thought."""
 _ONLY_ACTS = frozenset({Kind.READ, Kind.POLL, Kind.SHELL})
 """Kinds of tools that store no description."""
+_OF_TIME = frozenset({"for", "seconds", "second", "ms", "time", "timer"})
 _CONJUNCTIONS = frozenset({"and", "or"})
 _VERBS = (
     ("poll", Kind.POLL),
@@ -154,6 +155,15 @@ def _spellings(parameters: list[str]) -> frozenset[str]:
     """Return the parameters as they are written with underscores and in camelCase."""
     first_rest = [parameter.split("_") for parameter in parameters]
     return frozenset(parameters) | {first + "".join(map(str.title, rest)) for first, *rest in first_rest}
+
+
+def only_waits(name: str, more: Iterable[str] = ()) -> bool:
+    """Return True if a tool waits for nothing but time, by its name: ``sleep``, and not ``wait_for_deploy``.
+
+    ``more``: the policy's words for waiting.
+    """
+    words, of_name = {*word_lists()["wait"], *more}, {word for part in name_parts(name)[:1] for word in part}
+    return not words.isdisjoint(of_name) and of_name <= words | _OF_TIME
 
 
 def name_parts(name: str) -> list[list[str]]:
