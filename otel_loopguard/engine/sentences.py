@@ -53,7 +53,7 @@ _MOST_NEAREST = 3
 _MOST_COMPARED = 1_000
 _NEAR_ENOUGH = 50
 _TELLING = re.compile(r"[^\W\d_]{3}")
-"""A name with a word in it."""
+"""A name with a word in it: t19 is as near to t71 as to any other."""
 
 
 def refusal(
@@ -256,8 +256,7 @@ def _nearest(trip: Trip, known_tools: Collection[str] | None) -> str:
     from rapidfuzz import process  # noqa: PLC0415 - takes 60 ms, and few programs need it
 
     names = _clean_names(known_tools)
-    called = clean_name(trip.tool)  # t19 is as near to t71 as to any other
-    telling = [name for name in names if _TELLING.search(name)] if _TELLING.search(called) else []
+    called, telling = clean_name(trip.tool), [name for name in names if _TELLING.search(name)]
     near = [name for name, _, _ in process.extract(called, telling, limit=_MOST_NEAREST, score_cutoff=_NEAR_ENOUGH)]
     listed = ", ".join(near or sorted(names)[:10])
     return f"The nearest that exist: {listed}." if near else f"Those that exist: {listed}."
