@@ -207,6 +207,13 @@ class Framework:
     """Instrumentation scopes of the framework's own tool spans. They are not counted if a tool target is patched."""
     title: str = ""
     """The framework's name in the documentation."""
+    turns: str = "runs"
+    """The turns of its calls, in words, for the documentation."""
+    notes: str = ""
+    """The ways to run tools and agents that are guarded, and those that are not, for the documentation."""
+    answer_tools: frozenset[str] = frozenset()
+    """The names of tools whose call is the agent's answer. Their calls are not guarded, and a model that is asked for
+    an answer has to call one."""
     modules: tuple[str, ...] = ()
     """The modules that a program with an agent of this framework imports."""
     versions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)

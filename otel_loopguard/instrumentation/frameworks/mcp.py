@@ -182,6 +182,8 @@ FRAMEWORK = Framework(
     "mcp",
     _TARGETS,
     title="MCP clients",
+    turns="those of the framework around them; else the trace, else the session: weak",
+    notes="by hand, put `with loopguard.turn():` around one message's work",
     modules=("mcp",),
     versions={
         # 1.8 has tool annotations and HTTP. It does not import with the newest pydantic.

@@ -11,6 +11,8 @@ FRAMEWORK = Framework(
     "langchain",
     (*TOOLS, *PARALLEL_CALLS, *RUNS),
     title="LangChain, LangGraph",
+    turns="graph runs; a bare tool loop has none",
+    notes="ToolNode, `create_agent`, StateGraph, functional API, AgentExecutor, bare tools",
     modules=("langchain", "langgraph"),
     versions={
         "oldest": ("langchain-core==0.3.80", "langgraph==0.3.34", "langgraph-prebuilt==0.1.8"),
