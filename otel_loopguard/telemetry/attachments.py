@@ -8,11 +8,11 @@ do nothing while there is none. A second set would not work: the SDK never calls
 from __future__ import annotations
 
 import threading
-import weakref
 from typing import TYPE_CHECKING, Any
 
 from otel_loopguard import semconv
 from otel_loopguard.telemetry.exit_summary import ExitSummary
+from otel_loopguard.telemetry.weak_by_identity import WeakByIdentity
 from otel_loopguard.version import __version__
 
 if TYPE_CHECKING:
@@ -33,8 +33,8 @@ class Attachments:
         self._new_processor = new_processor
         self._live = live
         self._lock = threading.RLock()
-        self._with_processor: weakref.WeakSet[Any] = weakref.WeakSet()
-        self._meters: weakref.WeakKeyDictionary[MeterProvider, Meters] = weakref.WeakKeyDictionary()
+        self._with_processor: WeakByIdentity[bool] = WeakByIdentity()
+        self._meters: WeakByIdentity[Meters] = WeakByIdentity()
 
     def add_processor(self, provider: Any, shield: Shield) -> bool:
         """Add our span processor to this provider, once. Return False if the provider takes no processors."""
@@ -42,8 +42,8 @@ class Attachments:
         if add is None:
             return False
         with self._lock:
-            is_new = provider not in self._with_processor
-            self._with_processor.add(provider)
+            is_new = self._with_processor.get(provider) is None
+            self._with_processor.put(provider, value=True)
         if is_new:
             with shield("provider.attach"):
                 add(self._new_processor())
@@ -57,14 +57,14 @@ class Attachments:
                 from otel_loopguard.telemetry.meters import Meters  # noqa: PLC0415 - a process without a call has none
 
                 found = Meters(provider.get_meter(semconv.SCOPE, __version__, semconv.SCHEMA_URL), self._live)
-                self._meters[provider] = found
+                self._meters.put(provider, found)
             return found
 
     def after_fork(self) -> None:
         """Start from zero in a forked child: the parent exports its own counts."""
         self._lock = threading.RLock()
         self.summary.after_fork()
-        for provider, meters in list(self._meters.items()):
+        for provider, meters in self._meters.pairs():
             _forget_counts(provider)
             meters.after_fork()
 

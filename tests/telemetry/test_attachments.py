@@ -57,3 +57,26 @@ def test_a_provider_has_one_set_of_instruments_with_the_live_turns() -> None:
         metrics = data.resource_metrics[0].scope_metrics[0].metrics
         values += [one.data.data_points[0].value for one in metrics if one.name == semconv.METRIC_TURNS_LIVE]
     assert values == [3, 5]
+
+
+def test_a_provider_without_a_hash_is_served_as_any_other() -> None:
+    """As that of Logfire, which is a dataclass."""
+
+    class Tracers(TracerProvider):
+        __hash__ = None  # type: ignore[assignment]
+
+        def __eq__(self, other: object) -> bool:
+            return True
+
+    class Meters(MeterProvider):
+        __hash__ = None  # type: ignore[assignment]
+
+    faults: list[str] = []
+    attachments = Attachments(SpanProcessor, lambda: 0)
+    one, two = Tracers(), Tracers()
+    for provider in (one, two, one):
+        assert attachments.add_processor(provider, Shield(faults.append))
+    assert [len(each._active_span_processor._span_processors) for each in (one, two)] == [1, 1]
+    meters = Meters()
+    assert attachments.meters(meters) is attachments.meters(meters)
+    assert faults == []

@@ -10,7 +10,6 @@ import os
 from base64 import b64decode
 from functools import wraps
 from typing import TYPE_CHECKING, Any
-from weakref import WeakSet
 
 import orjson
 from google.protobuf.json_format import MessageToDict  # type: ignore[import-untyped]  # the package has no type hints
@@ -18,6 +17,7 @@ from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor, SpanExporter, SpanExportResult
 
 from otel_loopguard.instrumentation.process_start import process_start
+from otel_loopguard.telemetry.weak_by_identity import WeakByIdentity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -71,12 +71,12 @@ def start() -> None:
     if not path:
         return
     attachments = process_start.attachments
-    recorded: WeakSet[Any] = WeakSet()
+    recorded: WeakByIdentity[bool] = WeakByIdentity()
     attach = attachments.add_processor
 
     def record(provider: Any) -> None:
-        if provider not in recorded:
-            recorded.add(provider)
+        if recorded.get(provider) is None:
+            recorded.put(provider, value=True)
             provider.add_span_processor(SimpleSpanProcessor(JsonLines(path)))
 
     @wraps(attach)
@@ -88,5 +88,5 @@ def start() -> None:
         return attached
 
     attachments.add_processor = attach_and_record  # type: ignore[method-assign]  # as the probe of the doctor does
-    for provider in list(attachments._with_processor):  # noqa: SLF001 - those of the start, before this function
+    for provider, _ in attachments._with_processor.pairs():  # noqa: SLF001 - those of the start, before this function
         record(provider)
