@@ -167,6 +167,10 @@ class ModelReader:
             self.make_turn(one, None)
         return one.turn
 
+    def is_open(self, call: ToolCall) -> bool:
+        """Return True if a reply that was read has this call, and no request has brought its result."""
+        return self.is_used and self._list_of_call(call) is not None
+
     def _list_of_call(self, call: ToolCall) -> MessageList | None:
         """Return the message list whose last reply has this call: that of the running code, else the only one."""
         one = latest.get()

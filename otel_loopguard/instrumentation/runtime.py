@@ -104,6 +104,7 @@ class Runtime:
             self.attribution,
             self.providers,
             patched=lambda scope: active_runtime.instrumented is self and scope in active_runtime.patched_scopes,
+            written=self.reader.is_open,
         )
         self.off = False
         """True if calls are not guarded: the environment disables this package, and the program does not use it."""

@@ -90,7 +90,11 @@ class _Mark:
 
 
 class SpanWatcher:
-    """Judge the tool spans of other instrumentations. ``patched`` returns True for those whose framework we patch."""
+    """Judge the tool spans of other instrumentations.
+
+    ``patched`` returns True for a scope whose framework we patch. ``written`` returns True for a call of a reply that
+    was read: it is counted when a request brings its result.
+    """
 
     def __init__(
         self,
@@ -100,6 +104,7 @@ class SpanWatcher:
         providers: Providers,
         *,
         patched: Callable[[str | None], bool],
+        written: Callable[[ToolCall], bool],
     ) -> None:
         self.open_spans = open_spans
         self.guard = guard
@@ -107,6 +112,7 @@ class SpanWatcher:
         self.shield = providers.shield
         self._providers = providers
         self._patched = patched
+        self._written = written
         self._observed: weakref.WeakKeyDictionary[Turn, _ObservedTurn] = weakref.WeakKeyDictionary()
         self.marks: dict[int, _Mark] = {}
         self._logged: set[str] = set()
@@ -153,7 +159,8 @@ class SpanWatcher:
         seen = read(view_of(span))
         if seen is None:
             self._think(span)
-        if seen is None or self._patched(_scope_of(span)) or self._is_layer(span, seen.call.tool):
+        counted_elsewhere = seen is None or self._patched(_scope_of(span)) or self._is_layer(span, seen.call.tool)
+        if seen is None or counted_elsewhere or self._written(seen.call):
             self._note_measured(span)
             return
         self.mark_counted(span, seen.call.tool)
