@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     CLIENTS: tuple[ModelClient, ...]
 
 PATCHED_MODULES: Final = {
-    "anthropic": ("anthropic._base_client",),
+    "anthropic": ("anthropic", "anthropic._base_client"),
     "google_genai": ("google.genai._api_client",),
     "litellm": (
         "litellm",
@@ -23,7 +23,7 @@ PATCHED_MODULES: Final = {
         "litellm.responses.litellm_completion_transformation.streaming_iterator",
         "litellm.responses.streaming_iterator",
     ),
-    "openai": ("openai._base_client",),
+    "openai": ("openai", "openai._base_client"),
 }
 """The modules that hold the targets of each client, in all its versions."""
 

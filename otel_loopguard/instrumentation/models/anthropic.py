@@ -189,6 +189,6 @@ CLIENT = ModelClient(
     name="anthropic",
     title="Anthropic",
     modules=("anthropic",),
-    targets=targets("anthropic", lambda path: MESSAGES if path.endswith("/v1/messages") else None),
+    targets=targets("anthropic", "Anthropic", lambda path: MESSAGES if path.endswith("/v1/messages") else None),
     versions={"oldest": ("anthropic==0.39.0", "httpx<0.28"), "newest": ("anthropic",)},
 )

@@ -23,7 +23,7 @@ CLIENT = ModelClient(
     name="openai",
     title="OpenAI",
     modules=("openai",),
-    targets=targets("openai", _dialect_of),
+    targets=targets("openai", "OpenAI", _dialect_of),
     # With a newer httpx, a client of this openai cannot be made.
     versions={"oldest": ("openai==1.54.0", "httpx<0.28"), "newest": ("openai",)},
 )

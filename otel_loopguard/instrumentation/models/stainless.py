@@ -21,44 +21,100 @@ if TYPE_CHECKING:
     from otel_loopguard.instrumentation.model_request import Read
 
 
-def targets(package: str, dialect_of: Callable[[str], Dialect | None]) -> tuple[CallTarget, CallTarget]:
-    """Return the targets of a client: the method that sends each request, plain and async, above its own retries.
+def targets(package: str, client: str, dialect_of: Callable[[str], Dialect | None]) -> tuple[CallTarget, ...]:
+    """Return the targets of a client: the methods that each request to a model passes, plain and async.
+
+    Other instrumentations replace ``request``, on the class ``client``, and put it back as they found it. So ``post``
+    is patched, which is above it, and never replaced. A client that was used before the guard started has bound its
+    ``post``: its requests are read in ``request``.
 
     ``dialect_of`` takes the path of an address and returns its API; None if a request there does not ask a model.
     """
-    module, read = f"{package}._base_client", _reader(dialect_of)
-    return (
-        CallTarget(module, "SyncAPIClient.request", request_wrapper(read, error_class)),
-        CallTarget(module, "AsyncAPIClient.request", async_request_wrapper(read, error_class)),
+    base = f"{package}._base_client"
+    return tuple(
+        CallTarget(module, f"{owner}.{method}", wrapper(read, error_class))
+        for method, read in (("post", _reader_of_post(dialect_of)), ("request", _reader_of_request(dialect_of)))
+        for module, sync, asynchronous in (
+            (base, "SyncAPIClient", "AsyncAPIClient"),
+            (package, client, f"Async{client}"),
+        )
+        for owner, wrapper in ((sync, request_wrapper), (asynchronous, async_request_wrapper))
     )
 
 
-def _reader(dialect_of: Callable[[str], Dialect | None]) -> Read:
+def _reader_of_post(dialect_of: Callable[[str], Dialect | None]) -> Read:
     def read(instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Sent | None:
-        options = args[1] if len(args) > 1 else kwargs["options"]
-        body, extra = options.json_data, options.extra_json
-        dialect = dialect_of(str(options.url).partition("?")[0]) if options.method.lower() == "post" else None
-        if dialect is None or not isinstance(body, dict):
-            return None
+        options: Mapping[str, Any] = kwargs.get("options") or {}
+        path, body = args[0] if args else kwargs["path"], kwargs.get("body")
 
-        def arguments(changed: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
-            copied = copy.copy(options)
-            copied.json_data, copied.extra_json = changed, None
-            return _with_options(copied, args, kwargs)
+        def with_body(changed: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+            kept = {name: value for name, value in options.items() if name != "extra_json"}
+            return args, {**kwargs, "body": changed, "options": kept}
 
-        if extra:
-            body = {**body, **extra}  # as the client does when it sends them
-        judged = _judged if may_be_proxy(str(instance.base_url)) else None
-        return Sent(dialect, body, str(body.get("model", "")), arguments, listen, judged)
+        def judged(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+            given = kwargs.get("options") or {}
+            return args, {**kwargs, "options": {**given, "headers": _with_header(given.get("headers"))}}
+
+        return _sent(
+            instance, dialect_of(_path(path)), body, options.get("extra_json"), with_body=with_body, judged=judged
+        )
 
     return read
 
 
+def _reader_of_request(dialect_of: Callable[[str], Dialect | None]) -> Read:
+    def read(instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Sent | None:
+        options = args[1] if len(args) > 1 else kwargs["options"]
+        if options.method.lower() != "post":
+            return None
+
+        def with_body(changed: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+            copied = copy.copy(options)
+            copied.json_data, copied.extra_json = changed, None
+            return _with_options(copied, args, kwargs)
+
+        return _sent(
+            instance,
+            dialect_of(_path(options.url)),
+            options.json_data,
+            options.extra_json,
+            with_body=with_body,
+            judged=_judged,
+        )
+
+    return read
+
+
+def _path(address: Any) -> str:
+    return str(address).partition("?")[0]
+
+
+def _sent(
+    instance: Any,
+    dialect: Dialect | None,
+    body: Any,
+    extra: Any,
+    *,
+    with_body: Callable[[Any], tuple[tuple[Any, ...], dict[str, Any]]],
+    judged: Callable[[Any, Any], tuple[tuple[Any, ...], dict[str, Any]]],
+) -> Sent | None:
+    """Return the request of a client's method; None if it asks no model, or has a body that is no object."""
+    if dialect is None or not isinstance(body, dict):
+        return None
+    if extra:
+        body = {**body, **extra}  # as the client does when it sends them
+    is_marked = may_be_proxy(str(instance.base_url))
+    return Sent(dialect, body, str(body.get("model", "")), with_body, listen, judged if is_marked else None)
+
+
 def _judged(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
     copied = copy.copy(args[1] if len(args) > 1 else kwargs["options"])
-    given = copied.headers if isinstance(copied.headers, Mapping) else {}  # else it is the client's ``NOT_GIVEN``
-    copied.headers = {**given, JUDGED: "1"}
+    copied.headers = _with_header(copied.headers)
     return _with_options(copied, args, kwargs)
+
+
+def _with_header(given: Any) -> dict[str, str]:
+    return {**(given if isinstance(given, Mapping) else {}), JUDGED: "1"}  # else it is the client's ``NOT_GIVEN``
 
 
 def _with_options(
