@@ -114,6 +114,7 @@ class LoopGuardInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # the base
         with runtime.shield(f"import.{adapter}"):
             if adapter not in self._patches:
                 found = getattr(import_module(adapter), fact)
+                active_runtime.add_answer_tools(getattr(found, "answer_tools", ()))
                 self._patches.setdefault(adapter, Patches(found.targets, getattr(found, "native_scopes", ())))
             self._patches[adapter].patch(module)
 

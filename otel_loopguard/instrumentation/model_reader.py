@@ -89,6 +89,8 @@ class ModelReader:
         """True once a request was read. Then each call that an executor has run or refused is noted: ``executed``."""
         self.lists = MessageLists(self._dropped)
         self.seen = ReportedCalls(guard)
+        self.answer_tools: set[str] = set()
+        """The names of tools whose call is the answer of an agent, as far as the adapters of frameworks know them."""
         self._judged: OrderedDict[str, dict[Any, _Judged]] = OrderedDict()
         """The calls that executors have judged, by turn and call id."""
 
@@ -477,9 +479,9 @@ class Exchange:
     def _changed(self, one: MessageList, dialect: Dialect, body: Body) -> Body:
         """Return the request as it is to be sent; the program's own, if nothing is to be changed."""
         if one.withdrawn == one.whole:
-            body = dialect.withdraw(body)
+            body = self._concluding(body)
         elif one.turn is not None and one.turn.conclusion_due and self._request.tools != frozenset():
-            body = dialect.withdraw(body)
+            body = self._concluding(body)
             one.concluded, one.withdrawn = True, one.whole
             self._reader.providers.events.log_conclusion(one.turn.id)
             last = one.last_result()
@@ -495,6 +497,18 @@ class Exchange:
                     entries[place] = dialect.annotate(entries[place], texts)
             body = dialect.replace(body, entries)
         return body
+
+    def _concluding(self, body: Body) -> Body:
+        """Return the request as it asks for an answer: without tools, or with the call of the tool that is the answer.
+
+        If its program demands a call, and no tool is known to be its answer, only the sentence asks for one.
+        """
+        dialect = self._sent.dialect
+        answers = self._reader.answer_tools.intersection(self._request.tools or ())
+        if answers:
+            changed = dialect.only(body, min(answers))
+            return body if changed is None else changed
+        return body if dialect.demands(body) else dialect.withdraw(body)
 
     # --- the reply -----------------------------------------------------------------------------------------------
 

@@ -32,6 +32,8 @@ from otel_loopguard.turns.runs import Runs
 from otel_loopguard.turns.usage import UsageLedger
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from opentelemetry._logs import LoggerProvider
     from opentelemetry.context import Context
     from opentelemetry.metrics import MeterProvider
@@ -44,6 +46,10 @@ if TYPE_CHECKING:
     from otel_loopguard.turns.gc_safety import DeferredEnd
 
 logger = logging.getLogger("otel_loopguard")
+
+
+_MOST_ANSWER_TOOLS = 10_000
+"""A program may make the names of the schemas of its answers."""
 
 
 class Runtime:
@@ -90,6 +96,7 @@ class Runtime:
         self.usage = UsageLedger(self._book_usage)
         self.runs = Runs(self.guard, self.conversations, self._turn_over)
         self.reader = ModelReader(self.guard, self.runs, self.providers, self.usage, self.shield)
+        self.reader.answer_tools = active_runtime.answer_tools
         self.attribution = Attribution(
             self.guard,
             self.conversations,
@@ -251,6 +258,8 @@ class ActiveRuntime:
         """True once the program imported a guarded framework or client, or called ``instrument()`` itself."""
         self.patched_scopes: set[str] = set()
         """Instrumentation scopes whose tool spans are of calls that our patches guard."""
+        self.answer_tools: set[str] = set()
+        """The names of tools whose call is the answer of an agent."""
         self.declared = DeclaredTools()
         """The contracts that the program declared in code, also before there was a runtime."""
 
@@ -272,6 +281,11 @@ class ActiveRuntime:
                     if process_start.watcher is None and not own.off:
                         process_start.watcher = own.watcher
             return self._own
+
+    def add_answer_tools(self, names: Iterable[str]) -> None:
+        """Note the names of tools whose call is the answer of an agent: such an agent cannot answer in text."""
+        if len(self.answer_tools) < _MOST_ANSWER_TOOLS:
+            self.answer_tools.update(names)
 
     def declare(self, name: str, contract: ToolContract) -> None:
         """Add the contract of a tool. Settings of the policy take precedence."""

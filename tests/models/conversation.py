@@ -49,7 +49,7 @@ class Asked:
     messages: tuple[Message, ...]
     tools: frozenset[str] = frozenset()
     choice: str = "auto"
-    """``none``, ``auto``, or ``required``, also where one tool is demanded."""
+    """``none``, ``auto``, ``required``, or the name of the one tool that is demanded."""
     stream: bool = False
     number: int = 0
     """This is the nth request of its conversation, from 1; a request that was rejected or failed does not count."""

@@ -86,6 +86,9 @@ KINDS = {
         "{framework} {versions}: {place} is not patched; its {subject} are not guarded.",
         "Another package has replaced the patched function. Import the framework before that package, or call "
         "otel_loopguard.instrument() after it."),
+    "other-replacement": FindingKind(WARNS,
+        "{name} is on, too: it may have replaced the function that is not patched.",
+        "Switch it off to see: OTEL_PYTHON_DISABLED_INSTRUMENTATIONS, with its entry point's name."),
     "text-protocol": FindingKind(WARNS,
         "{name} asks for tool calls in plain text: its loop cannot be read in the requests to the model.",
         "Guard its tools with @otel_loopguard.tool."),

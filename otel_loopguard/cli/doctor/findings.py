@@ -70,14 +70,16 @@ def of_program(reports: Sequence[Report], origin: str, *, selftest: bool, left_o
         yield finding("switched-off")
         return
     yield from _of_guard(main, origin)
-    yield from _of_frameworks(main)
+    of_frameworks = list(_of_frameworks(main))
+    yield from of_frameworks
     yield from _of_unguarded(reports, only_imported=not selftest and any(report["calls"] for report in reports))
     yield from _of_telemetry(main["telemetry"], left_out=left_out)
     if selftest:
         yield from _of_selftest(main)
     yield from _of_calls(reports)
+    has_lost = any(one.code == "patch-lost" for one in of_frameworks)
     for name in sorted({name for report in reports for name in report["instrumentations"]}):
-        yield finding("other-instrumentation", name=name)
+        yield finding("other-replacement" if has_lost else "other-instrumentation", name=name)
     for name in sorted({name for report in reports for name in report["text_protocols"]}):
         yield finding("text-protocol", name=name)
     for name in sorted({name for report in reports for name in report["guards"]}):
@@ -133,9 +135,20 @@ def _of_unguarded(reports: Sequence[Report], *, only_imported: bool) -> Iterator
 
 
 def _patched_elsewhere(framework: dict[str, Any], target: dict[str, Any]) -> bool:
-    """Return True if the same function is patched in another module, where other versions have it."""
-    same = (other for other in framework["targets"] if other["path"] == target["path"])
-    return any(other["state"] == "held" for other in same)
+    """Return True if calls pass a patched function all the same.
+
+    It is the same function in another module, where other versions have it. Or it is another method that each request
+    of the same client passes.
+    """
+    owner = target["path"].partition(".")[0]
+    return any(
+        other["state"] == "held"
+        and (
+            other["path"] == target["path"]
+            or (target["subject"] == "requests" and other["path"].partition(".")[0] == owner)
+        )
+        for other in framework["targets"]
+    )
 
 
 def _without_targets(targets: Sequence[dict[str, Any]]) -> Iterator[tuple[str, str]]:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 PATCHED_MODULES: Final = {
     "langchain": (
         "langchain.agents.agent",
+        "langchain.agents.structured_output",
         "langchain.chains.base",
         "langchain_classic.agents.agent",
         "langchain_classic.chains.base",

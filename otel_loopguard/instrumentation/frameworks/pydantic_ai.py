@@ -17,6 +17,7 @@ from otel_loopguard.engine.vocabulary import Outcome, ToolCall
 from otel_loopguard.errors import ToolLoopError
 from otel_loopguard.instrumentation.annotations import hints_of
 from otel_loopguard.instrumentation.content import appended, arguments_of
+from otel_loopguard.instrumentation.runtime import active_runtime
 from otel_loopguard.instrumentation.targets import (
     MARK,
     CallStyle,
@@ -64,6 +65,9 @@ def _has_span_if_invalid() -> bool:
 def _reading(manager: Any, call: Any, tool: Any, context: Any, native_span: NativeSpan) -> Reading | None:
     if tool is not None and tool.tool_def.kind == "output":
         return None
+    answers = [name for name, one in manager.tools.items() if one.tool_def.kind == "output"]
+    if answers:
+        active_runtime.add_answer_tools(answers)
     metadata = (None if tool is None else getattr(tool.tool_def, "metadata", None)) or {}
     hints = hints_of(metadata.get("annotations"))
     return Reading(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 
 def field(value: Any, name: str) -> Any:
@@ -22,3 +22,11 @@ def count(usage: Any, name: str) -> int | None:
     """Return a number of tokens from the usage of a reply; None if the provider does not give this one."""
     found = field(usage, name)
     return found if isinstance(found, int) else None
+
+
+def demands_call(body: Mapping[str, Any]) -> bool:
+    """Return True if the choice of a request to OpenAI demands a call."""
+    choice = body.get("tool_choice")
+    if isinstance(choice, dict) and choice.get("type") == "allowed_tools":
+        choice = choice.get("mode") or field(choice.get("allowed_tools"), "mode")
+    return choice in ("required", "any") or isinstance(choice, dict) or isinstance(body.get("function_call"), dict)

@@ -89,13 +89,24 @@ def _annotate(content: Any, texts: Mapping[int, str]) -> Any:
     return {**content, "parts": parts if position else [*parts, {"text": texts[0]}]}
 
 
+def _calling(body: Mapping[str, Any]) -> Mapping[str, Any]:
+    return (body.get("toolConfig") or {}).get("functionCallingConfig") or {}
+
+
+def _with_calling(body: Mapping[str, Any], changed: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {**body, "toolConfig": {**(body.get("toolConfig") or {}), "functionCallingConfig": changed}}
+
+
 def _withdraw(body: Mapping[str, Any]) -> Mapping[str, Any]:
     if not body.get("tools"):
         return body
-    settings = body.get("toolConfig") or {}
-    calling = {**(settings.get("functionCallingConfig") or {}), "mode": "NONE"}
+    calling = {**_calling(body), "mode": "NONE"}
     calling.pop("allowedFunctionNames", None)  # allowed with the mode ANY only
-    return {**body, "toolConfig": {**settings, "functionCallingConfig": calling}}
+    return _with_calling(body, calling)
+
+
+def _only(body: Mapping[str, Any], tool: str) -> Mapping[str, Any]:
+    return _with_calling(body, {**_calling(body), "mode": "ANY", "allowedFunctionNames": [tool]})
 
 
 # --- replies -----------------------------------------------------------------------------------------------------
@@ -155,6 +166,8 @@ GENERATE_CONTENT = Dialect(
     annotate=_annotate,
     replace=lambda body, contents: {**body, "contents": contents},
     withdraw=_withdraw,
+    demands=lambda body: _calling(body).get("mode") == "ANY",
+    only=_only,
     reply=_reply,
     collector=_Chunks,
 )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from otel_loopguard.instrumentation.content import arguments_of
 from otel_loopguard.instrumentation.model_api import Dialect
-from otel_loopguard.instrumentation.models.fields import count, field, sequence
+from otel_loopguard.instrumentation.models.fields import count, demands_call, field, sequence
 from otel_loopguard.interrupts import pass_interrupt
 from otel_loopguard.turns.messages import Message, Reply, WrittenCall, WrittenResult, unmarked
 
@@ -106,6 +106,10 @@ def _withdraw(body: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**kept, "function_call": "none"} if body.get("functions") else kept
 
 
+def _only(body: Mapping[str, Any], tool: str) -> Mapping[str, Any]:
+    return {**body, "tool_choice": {"type": "function", "function": {"name": tool}}}
+
+
 # --- replies -----------------------------------------------------------------------------------------------------
 
 
@@ -180,6 +184,8 @@ CHAT = Dialect(
     annotate=_annotate,
     replace=lambda body, messages: {**body, "messages": messages},
     withdraw=_withdraw,
+    demands=demands_call,
+    only=_only,
     reply=_reply,
     collector=_Pieces,
 )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from otel_loopguard.instrumentation.content import arguments_of
 from otel_loopguard.instrumentation.model_api import Dialect
-from otel_loopguard.instrumentation.models.fields import count, field, sequence
+from otel_loopguard.instrumentation.models.fields import count, demands_call, field, sequence
 from otel_loopguard.turns.messages import NO_MESSAGE, Message, Reply, WrittenCall, WrittenResult, unmarked
 
 if TYPE_CHECKING:
@@ -166,6 +166,8 @@ RESPONSES = Dialect(
     annotate=_annotate,
     replace=lambda body, items: {**body, "input": items},
     withdraw=lambda body: {**body, "tool_choice": "none"} if body.get("tools") else body,
+    demands=demands_call,
+    only=lambda body, tool: {**body, "tool_choice": {"type": "function", "name": tool}},
     reply=_reply,
     collector=_Events,
     is_kept=True,

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from otel_loopguard.turns.messages import WrittenCall
-from tests.instrumentation.models.dialects import EACH, Api, each, objects
+from tests.instrumentation.models.dialects import APIS, EACH, Api, each, objects
 from tests.models.conversation import Asked, Call, Message, Reply, price
 from tests.models.wire import CHAT, GEMINI, MESSAGES, RESPONSES, events_of
 
@@ -216,6 +216,52 @@ def test_declared_tools_have_names_and_can_be_withdrawn(api: Api) -> None:
         assert api.dialect.withdraw({**body, **chosen}) == {**body, **api.wire.no_calls}
     assert api.dialect.tools(bare) == frozenset()
     assert api.dialect.withdraw(bare) == bare
+
+
+@each(
+    "choice",
+    {
+        "chat": ["required", {"type": "function", "function": {"name": "look"}}],
+        "responses": ["required", {"type": "function", "name": "look"}, {"type": "allowed_tools", "mode": "required"}],
+        "messages": [{"type": "any"}, {"type": "tool", "name": "look"}],
+        "gemini": [{"functionCallingConfig": {"mode": "ANY"}}],
+    },
+)
+def test_a_request_that_demands_a_call_is_known(api: Api, choice: Any) -> None:
+    """By its choice; a request that leaves the choice to the model, or forbids calls, demands none."""
+    body = api.wire.body([], [api.wire.tool("look")])
+    name = "toolConfig" if api.name == "gemini" else "tool_choice"
+    assert api.dialect.demands({**body, name: choice})
+    assert not api.dialect.demands(body)
+    assert not api.dialect.demands({**body, **api.wire.no_calls})
+
+
+KEYS = {
+    "authorization": "Bearer local",
+    "x-goog-api-key": "local",
+    "x-api-key": "local",
+    "anthropic-version": "2023-06-01",
+}
+
+
+MODEL = {"gemini": {}, **{name: {"model": "local"} for name in ("chat", "responses", "messages")}}
+
+
+@EACH
+def test_one_tool_can_be_demanded(api: Api) -> None:
+    """The service understands the request as one in which this tool must be called."""
+    declared = [api.wire.tool("look"), api.wire.tool("find")]
+    asked = api.dialect.only(api.wire.body([api.wire.user()], declared), "find")
+    assert api.service.read(api.wire.path, {}, KEYS, {**asked, **MODEL[api.name]}).choice == "find"
+    assert api.dialect.demands(asked)
+
+
+def test_no_tool_is_demanded_of_a_model_that_thinks() -> None:
+    """Anthropic rejects such a request."""
+    assert (
+        APIS["messages"].dialect.only({"tools": [], "thinking": {"type": "enabled", "budget_tokens": 1_024}}, "find")
+        is None
+    )
 
 
 NAMED = {"type": "custom", "custom": {"name": "run"}}

@@ -180,7 +180,7 @@ def declared(tool: Json) -> str:
 
 
 def chosen(body: Json, tools: frozenset[str], named: Callable[[Json], str | None]) -> str:
-    """The choice that a request leaves to the model: none, auto or required."""
+    """The choice that a request leaves to the model: none, auto, required or the name of a tool."""
     for parameter in ("tool_choice", "parallel_tool_calls"):
         demand(
             tools or body.get(parameter) is None,
@@ -190,7 +190,7 @@ def chosen(body: Json, tools: frozenset[str], named: Callable[[Json], str | None
     if isinstance(given, dict):
         name = named(given)
         demand(name is None or name in tools, f"Tool choice '{name}' not found in 'tools' parameter.")
-        return "required"
+        return "required" if name is None else name
     demand(
         given in ("none", "auto", "required"),
         f"Invalid value: {given!r}. Supported values are: 'none', 'auto', and 'required'.",

@@ -134,7 +134,7 @@ def camel(given: object) -> object:
 
 
 def chosen(body: Json, tools: frozenset[str]) -> str:
-    """The choice that a request leaves to the model: none, auto or required."""
+    """The choice that a request leaves to the model: none, auto, required or the name of a tool."""
     config = (body.get("toolConfig") or {}).get("functionCallingConfig")
     if config is None:
         return "auto"
@@ -150,6 +150,8 @@ def chosen(body: Json, tools: frozenset[str]) -> str:
         "Allowed function names should be set only when function calling mode is ANY or VALIDATED.",
     )
     demand({*(allowed or ())} <= tools, "allowed_function_names contains a function that is not declared.")
+    if mode == "ANY" and len(allowed or ()) == 1:
+        return str(allowed[0])
     return {"NONE": "none", "ANY": "required"}.get(mode, "auto")
 
 

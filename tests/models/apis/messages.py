@@ -196,7 +196,7 @@ def declared(tool: Json) -> str:
 
 
 def chosen(body: Json, tools: frozenset[str]) -> str:
-    """The choice that a request leaves to the model: none, auto or required."""
+    """The choice that a request leaves to the model: none, auto, required or the name of a tool."""
     given = body.get("tool_choice")
     if given is None:
         return "auto"
@@ -216,7 +216,7 @@ def chosen(body: Json, tools: frozenset[str]) -> str:
         not thinking(body) or given["type"] in ("auto", "none"),
         "Thinking may not be enabled when tool_choice forces tool use.",
     )
-    return {"any": "required", "tool": "required"}.get(given["type"], given["type"])
+    return {"any": "required", "tool": given.get("name", "")}.get(given["type"], given["type"])
 
 
 def thinking(body: Json) -> bool:
