@@ -206,7 +206,7 @@ def fits(function: Any, target: Target) -> bool:
     """
     style = getattr(target, "style", None)
     if style is None:
-        return callable(function) or isinstance(function, _DESCRIPTORS)
+        return callable(function)
     chain = list(_chain(function))
     if style is CallStyle.ASYNC:
         return any(_COROUTINE(one) for one in chain)

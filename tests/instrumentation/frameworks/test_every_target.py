@@ -12,7 +12,6 @@ import typing
 import weakref
 from importlib import import_module
 from importlib.util import find_spec
-from operator import attrgetter
 from types import FunctionType, MethodType
 from typing import TYPE_CHECKING, Any
 
@@ -34,7 +33,7 @@ def attribute(module: str, path: str) -> Any:
     found: Any = import_module(module)
     for name in path.split("."):
         found = inspect.getattr_static(found, name)
-    return getattr(found, "__func__", found)  # of a class method
+    return found
 
 
 def is_there(module: str, path: str) -> bool:
@@ -65,7 +64,7 @@ def outcome(function: Callable[[], Any]) -> Any:
 def facts(module: str, path: str) -> dict[str, Any]:
     """Everything that programs ask a function. Identity is compared here, so the facts are equal if all is well."""
     function = attribute(module, path)
-    inner, named = inspect.unwrap(function), attrgetter(path)(import_module(module))
+    inner = inspect.unwrap(function)
     questions: dict[str, Callable[[], Any]] = {
         "type": lambda: type(function),
         "names": lambda: (function.__name__, function.__qualname__, function.__module__),
@@ -83,8 +82,8 @@ def facts(module: str, path: str) -> dict[str, Any]:
         "abstract": lambda: getattr(function, "__isabstractmethod__", False),
         "copy": lambda: copy.copy(function) is function,
         "deepcopy": lambda: copy.deepcopy([function])[0] is function,
-        "pickle": lambda: pickle.loads(pickle.dumps(named)) == named,
-        "cloudpickle": lambda: pickle.loads(cloudpickle.dumps(named)) == named,
+        "pickle": lambda: pickle.loads(pickle.dumps(function)) is function,
+        "cloudpickle": lambda: pickle.loads(cloudpickle.dumps(function)) is function,
         "weak reference": lambda: weakref.ref(function)() is function,
     }
     owner_path, _, name = path.rpartition(".")

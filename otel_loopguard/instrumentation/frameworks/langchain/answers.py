@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 def _note_tool(original: Original) -> Callable[..., Any]:
     """Wrap the constructor of an answer's tool: note its name."""
 
-    def from_schema_spec(*given: Any, **kwargs: Any) -> Any:
-        wrapped, _, args = original.bind(given)
-        made, runtime = wrapped(*args, **kwargs), active_runtime.instrumented
+    def construct(*given: Any, **kwargs: Any) -> None:
+        wrapped, binding, args = original.bind(given)
+        wrapped(*args, **kwargs)
+        runtime = active_runtime.instrumented
         if runtime is not None:
             with runtime.shield("adapter.answer_tools"):
-                active_runtime.add_answer_tools((made.tool.name,))
-        return made
+                active_runtime.add_answer_tools((binding.tool.name,))
 
-    return from_schema_spec
+    return construct
 
 
-ANSWERS = (CallTarget("langchain.agents.structured_output", "OutputToolBinding.from_schema_spec", _note_tool),)
+ANSWERS = (CallTarget("langchain.agents.structured_output", "OutputToolBinding.__init__", _note_tool),)
