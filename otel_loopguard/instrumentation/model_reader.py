@@ -284,6 +284,7 @@ class Exchange:
             for one in self._unseen_calls(turn):
                 started = perf_counter()
                 self._count(one, turn.ran(one.call, one.outcome, took=one.ran, ago=one.ago), started)
+            self._lose(turn)
 
     async def ajudge_calls(self) -> None:
         """Do the same as ``judge_calls`` in async code: await an async ``on_trip``, and the store of a gateway."""
@@ -304,6 +305,13 @@ class Exchange:
             self._count(one, decision, started)
             if number % _AT_ONCE == _AT_ONCE - 1:
                 await asyncio.sleep(0)
+        self._lose(turn)
+
+    def _lose(self, turn: Turn) -> None:
+        """Tell the turn what the model sees no longer. When it wrote the new calls, it saw the request before."""
+        lost = self._list.without_result(self._delta.lost) if self._list and self._delta and self._delta.lost else ()
+        if lost:
+            turn.lose(lost)
 
     def _turn(self) -> Turn | None:
         """Return the turn of this request; make it if need be. None: it has no new result, and begins no turn."""
@@ -326,8 +334,6 @@ class Exchange:
                 self._reader.make_turn(one, scope)
             else:
                 self._reader.make_turn_of_replicas(one, turn_id, is_kept=is_kept)
-        if one.turn is not None and delta.lost:
-            one.turn.lose(delta.lost)
         return one.turn
 
     @property

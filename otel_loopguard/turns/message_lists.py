@@ -153,8 +153,8 @@ class Delta(NamedTuple):
     """What a request has that the requests before it did not have."""
 
     new: list[NewResult]
-    lost: list[int]
-    """The keys of the calls whose results the model no longer sees."""
+    lost: dict[int, int]
+    """The results that the model no longer sees: the keys of their calls, by the results' numbers."""
     begins_turn: bool
     """True if a user has written after all calls were answered: a turn begins."""
     written: list[tuple[str, str]]
@@ -306,7 +306,7 @@ class MessageList:
                 new = self._answered_by(*texts[-1])
             begins = False  # else the history was replaced by a summary of it
         self._close_calls(is_equal=goes_on and common == len(request.marks))
-        return Delta(new, lost if request.tools != frozenset() else [], passed or (begins and not new), written)
+        return Delta(new, lost if request.tools != frozenset() else {}, passed or (begins and not new), written)
 
     def _close_calls(self, *, is_equal: bool) -> None:
         """Forget the open calls, unless the request equals the last one: it was sent again, or by an equal agent."""
@@ -382,8 +382,8 @@ class MessageList:
         times = self.call_ids[written.id]
         return f"{written.id or ''}#{times}" if times > 1 or not written.id else written.id
 
-    def _see(self, found: dict[int, _Visible], common: int, *, goes_on: bool, is_kept: bool) -> list[int]:
-        """Take over the results that the model sees now. Return the keys of the calls whose results it has lost.
+    def _see(self, found: dict[int, _Visible], common: int, *, goes_on: bool, is_kept: bool) -> dict[int, int]:
+        """Take over the results that the model sees now. Return those that it no longer sees, as ``Delta.lost``.
 
         ``is_kept``: the provider keeps the results of earlier requests, so none of them can be changed.
         """
@@ -391,9 +391,9 @@ class MessageList:
             self._visible = {number: one._replace(place=_KEPT) for number, one in self._visible.items()}
         if goes_on:
             self._visible |= found
-            return []
+            return {}
         self.was_cut, self.root = True, None
-        lost = []
+        lost: dict[int, int] = {}
         for number, before in list(self._visible.items()):
             if before.place < common:
                 continue
@@ -401,11 +401,22 @@ class MessageList:
             if now is not None and now.mark == before.mark:
                 found[number] = now._replace(key=before.key)
             else:
-                lost.append(before.key)
+                if before.key:
+                    lost[number] = before.key
                 del self._visible[number]
                 self.sentences.pop(number, None)
         self._visible |= found
-        return [key for key in lost if key]
+        return lost
+
+    def without_result(self, lost: Mapping[int, int]) -> list[int]:
+        """Return the keys of the calls of these results, without a call that has a later result in the request.
+
+        Ask when the new calls of the request are judged: their results are in it, too.
+        """
+        seen: dict[int, int] = {}
+        for number, visible in self._visible.items():
+            seen[visible.key] = max(number, seen.get(visible.key, 0))
+        return [key for number, key in lost.items() if number > seen.get(key, 0)]
 
     def judged(self, number: int, key: int) -> None:
         """Note the key of the call whose result has this number."""

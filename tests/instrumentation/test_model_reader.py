@@ -535,6 +535,17 @@ def test_a_result_that_was_dropped_is_not_held_against_the_next_read() -> None:
     assert any("lost" in text for one in server.exchanges if one.asked for text in _texts(one.asked))
 
 
+@pytest.mark.parametrize("exchanges", [1, 2])
+def test_a_window_in_which_the_result_is_still_seen_hides_no_loop(exchanges: int) -> None:
+    """The program keeps the last exchanges: the older results of the call leave, but the model reads the newest."""
+    with at_once() as recording, Server(Looping(READ)).running() as server:
+        agent = Agent(server, keep=2 * exchanges)
+        assert agent.ask() == "I looked."
+    assert server.rejected == []
+    assert (len(server.exchanges), agent.runs) == (10, 9)
+    assert recording.outcomes == ["executed", *["nudged"] * 8]
+
+
 def _texts(asked: Asked) -> list[str]:
     return [result.text for result in asked.results]
 

@@ -131,7 +131,7 @@ def test_outputs_alone_are_matched_with_the_reply_that_they_continue() -> None:
     one.reply(replied("2"), 0.0)
     delta = one.read(request(answers("2", "b"), previous="r2"), 0.0)
     assert [new.result.content for new in delta.new] == ["b"]
-    assert delta.lost == []
+    assert delta.lost == {}
 
 
 def test_the_calls_of_one_message_have_one_number() -> None:
@@ -185,7 +185,7 @@ def test_a_summary_in_place_of_the_history_begins_none() -> None:
     one.reply(replied("2"), 0.0)
     delta = one.read(request(asks("summary"), calls("2"), answers("2", "b")), 0.0)
     assert not delta.begins_turn
-    assert delta.lost == [71]
+    assert delta.lost == {1: 71}
     one.reply(replied("3"), 0.0)
     assert not begins(one, asks("summary of all"))
 
@@ -243,9 +243,9 @@ def test_a_result_that_is_gone_or_replaced_is_lost_once(entries: tuple[Entry, ..
     one = after_first_result()
     tail = (calls("2"), answers("2", "b"))
     one.reply(replied("2"), 0.0)
-    assert one.read(request(*entries, *tail), 0.0).lost == [71]
+    assert one.read(request(*entries, *tail), 0.0).lost == {1: 71}
     one.reply(replied("3"), 0.0)
-    assert one.read(request(*entries, *tail, calls("3"), answers("3", "c")), 0.0).lost == []
+    assert one.read(request(*entries, *tail, calls("3"), answers("3", "c")), 0.0).lost == {}
 
 
 def test_a_list_that_keeps_its_last_entries_loses_one_result_after_the_other() -> None:
@@ -263,15 +263,27 @@ def test_a_list_that_keeps_its_last_entries_loses_one_result_after_the_other() -
         for found in delta.new:
             one.judged(found.number, 100 + number)
         new += [found.result.content for found in delta.new]
-        lost += delta.lost
+        lost += one.without_result(delta.lost)
     assert new == [f"r{number}" for number in range(1, 8)]
     assert lost == [101, 102, 103, 104, 105]
+
+
+@pytest.mark.parametrize(("left", "lost"), [("first", []), ("second", [71])])
+def test_a_call_has_lost_its_result_if_no_later_one_is_seen(left: str, lost: list[int]) -> None:
+    """Of two equal calls the older result may leave; an older one in place of the newer proves nothing."""
+    one = after_first_result()
+    one.reply(replied("2"), 0.0)
+    first, second = (calls("1"), answers("1", "a")), (calls("2"), answers("2", "b"))
+    (new,) = one.read(request(asks("q"), *first, *second), 0.0).new
+    one.judged(new.number, 71)
+    delta = one.read(request(asks("q"), *(second if left == "first" else first)), 0.0)
+    assert one.without_result(delta.lost) == lost
 
 
 def test_a_request_without_tools_loses_nothing() -> None:
     """It serves another purpose, such as a summary."""
     one = after_first_result()
-    assert one.read(request(asks("q"), tools=frozenset()), 0.0).lost == []
+    assert one.read(request(asks("q"), tools=frozenset()), 0.0).lost == {}
 
 
 def test_marks_of_a_prompt_cache_are_no_change() -> None:
