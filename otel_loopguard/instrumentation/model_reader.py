@@ -73,7 +73,7 @@ class _Unseen(NamedTuple):
     ago: float
     """The seconds since it ended."""
     is_reported: bool
-    """Its span is written already: its result was in another message list, or in a request to another replica."""
+    """Its span is written already: its result was in another message list, or in a request of another process."""
 
 
 class ModelReader:
@@ -362,6 +362,8 @@ class Exchange:
             return
         now, reader, before = self._reader.guard.clock(), self._reader, None
         ids = self._ids if self._ids is not None or one.caller is None else self._named(one)
+        # The first request with the results of a reply is the one after it. Another process has sent that of others.
+        last = max((new.opened.message for new in delta.new), default=0)
         one.verdicts.clear()
         for new in delta.new:
             written, result = new.opened.call, new.result
@@ -385,7 +387,8 @@ class Exchange:
                     before = new.number
                 ended, ran = known or seen
                 outcome = Outcome(result.content, is_error=result.is_error)
-                yield _Unseen(new, call, outcome, ran, max(0.0, now - ended), known is not None)
+                is_reported = new.opened.message < last if ids is None else known is not None
+                yield _Unseen(new, call, outcome, ran, max(0.0, now - ended), is_reported)
             else:
                 self._book(one, new, is_loop=judged.is_loop)
 

@@ -334,7 +334,9 @@ class MessageList:
             return
         self._message += not continues
         for call in calls:
-            if len(self.open_calls) < _MOST_OPEN:
+            opened = self.open_calls.get(call.id or "")
+            # A program may write each call of the reply with its result after it: they are of one message all the same.
+            if len(self.open_calls) < _MOST_OPEN and (opened is None or opened.call != call):
                 name = call.id if call.id is not None else f"{id(self)}-{self._message}-{len(self.open_calls)}"
                 self.open_calls[name] = UnansweredCall(call, now, self._message, name)
 

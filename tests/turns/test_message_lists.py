@@ -147,6 +147,16 @@ def test_the_calls_of_one_message_have_one_number() -> None:
 # --- turns -------------------------------------------------------------------------------------------------------
 
 
+def test_the_calls_of_a_reply_have_one_number_if_each_is_written_with_its_result() -> None:
+    """Some programs append a call and its result, then the next call of the same reply."""
+    one = MessageList()
+    one.read(request(asks("q")), 0.0)
+    one.reply(replied("1", "2"), 0.0)
+    delta = one.read(request(asks("q"), calls("1"), answers("1", "a"), calls("2"), answers("2", "b")), 0.0)
+    assert len(delta.new) == 2
+    assert len({new.opened.message for new in delta.new}) == 1
+
+
 def begins(one: MessageList, *entries: Entry) -> bool:
     """True if these entries begin a turn."""
     return one.read(request(*entries), 0.0).begins_turn
