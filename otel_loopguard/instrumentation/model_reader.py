@@ -49,8 +49,11 @@ _MOST_CALLS = 1_024
 _MOST_NAMES = 16
 _AT_ONCE = 50
 """Calls of one request after which other tasks of the event loop go on."""
-_AFTER_CONCLUSION = 3
-"""A turn after a concluded one is ended at so many calls that would have been refused: programs write such messages."""
+_ON_PROBATION = 3
+"""A turn on probation is ended at so many calls that would have been refused: the program goes on by itself."""
+_MOST_ENDED = 1_024
+_TRIED_AGAIN = 600.0
+"""Seconds after the end of a turn in which an equal first request is a retry of it."""
 
 
 class _Judged(NamedTuple):
@@ -93,6 +96,8 @@ class ModelReader:
         """The names of tools whose call is the answer of an agent, as far as the adapters of frameworks know them."""
         self._judged: OrderedDict[str, dict[Any, _Judged]] = OrderedDict()
         """The calls that executors have judged, by turn and call id."""
+        self._ended: OrderedDict[int, float] = OrderedDict()
+        """The time at which a turn was ended with ``ToolLoopError``, by its opening."""
 
     def open(self, sent: Sent, caller: Caller | None = None) -> Exchange:
         """Read a request that is about to be sent, and return its exchange. May fail: the caller holds the shield.
@@ -119,6 +124,8 @@ class ModelReader:
         one, now = MessageList(caller) if found is None else found, self.guard.clock()
         with one.lock:
             delta = one.read(request, now)
+            if delta.begins_turn:
+                one.opening = hash((previous, one.whole))
         names: list[tuple[Any, ...]] = delta.written[-_MOST_NAMES:]
         if request.previous is not None:  # the id of a conversation stays the same
             names.append(("reply", request.previous))
@@ -184,6 +191,17 @@ class ModelReader:
         """End the turn of a message list, and begin another, which is not made yet."""
         self.end_turn(one)
         one.begin_turn()
+        ended = self._ended.get(one.opening)
+        one.on_probation |= ended is not None and self.guard.clock() - ended < _TRIED_AGAIN
+
+    def ended(self, one: MessageList, error: ToolLoopError | None) -> None:
+        """Note that this error ends the turn of a message list. The next turn with this opening may be a retry."""
+        one.error = error
+        if one.caller is None:  # equal requests over the network may be of other agents
+            self._ended[one.opening] = self.guard.clock()
+            self._ended.move_to_end(one.opening)
+            if len(self._ended) > _MOST_ENDED:
+                self._ended.popitem(last=False)
 
     def make_turn(self, one: MessageList, scope: Scope | None) -> None:
         """Make the turn of a message list. Inside a tool call it is nested in that call."""
@@ -231,6 +249,7 @@ class ModelReader:
         self.lists.clear()
         self.seen.clear()
         self._judged.clear()
+        self._ended.clear()
 
 
 class ReadCall:
@@ -408,7 +427,7 @@ class Exchange:
         one, (new, call, outcome, ran, ago, is_reported) = self._list, unseen
         if one is None or one.turn is None:
             return
-        ends = one.on_probation and one.turn.refusals >= _AFTER_CONCLUSION and one.turn.policy.abort_after > 0
+        ends = one.on_probation and one.turn.refusals >= _ON_PROBATION and one.turn.policy.abort_after > 0
         if ends and decision.trip is not None and decision.trip.verdict >= Action.REUSE:
             trip = decision.trip._replace(verdict=Action.ABORT, action=Action.ABORT)
             decision = decision._replace(action=Action.ABORT, trip=trip, message=None)
@@ -475,7 +494,7 @@ class Exchange:
             if trip is not None and one.turn is not None:
                 name = printable_name(ToolCall(trip.tool, known_tools=self._request.tools or None))
                 ended = abort_error(trip, name, Scope(one.turn), error(), has_run=True)  # type: ignore[assignment]  # with a class it is of that class
-                one.error = ended
+                self._reader.ended(one, ended)
         if ended is not None:
             raise ended.with_traceback(None) from None
         body, judged = self._changed(one, self._sent.dialect, self._sent.body), self._sent.judged

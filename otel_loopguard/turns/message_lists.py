@@ -185,9 +185,9 @@ class MessageList:
 
     __slots__ = (
         "_last_number", "_message", "_numbers", "_replied", "_visible", "call_ids", "caller", "chain", "concluded",
-        "error", "kept_chain", "kept_turn", "lock", "marks", "names", "on_probation", "open_calls", "owns_turn",
-        "replies", "root", "sentences", "thinking", "ticks", "trace", "turn", "usage_key", "used", "verdicts",
-        "was_cut", "whole", "withdrawn",
+        "error", "kept_chain", "kept_turn", "lock", "marks", "names", "on_probation", "open_calls", "opening",
+        "owns_turn", "replies", "root", "sentences", "thinking", "ticks", "trace", "turn", "usage_key", "used",
+        "verdicts", "was_cut", "whole", "withdrawn",
     )  # fmt: skip
 
     def __init__(self, caller: Caller | None = None) -> None:  # noqa: PLR0915 - what is known about a message list
@@ -229,7 +229,9 @@ class MessageList:
         self.withdrawn: int | None = None
         """The hash of all entries of that request: sent again, it is sent without tools again. None without one."""
         self.on_probation = False
-        """True if the turn before was concluded or ended: then the next user message may be the program's own."""
+        """True if the turn before was concluded or ended: then the program may have begun this one by itself."""
+        self.opening = 0
+        """The hash of the turn's first request."""
         self.trace: SpanContext | None = None
         """The span of the turn's first call, or None."""
         self.thinking: Thinking | None = None

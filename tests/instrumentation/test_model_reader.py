@@ -389,6 +389,36 @@ def test_a_program_that_rejects_the_answer_is_ended() -> None:
     assert len(server.exchanges) <= 15
 
 
+def loops_until_ended(server: Server, question: str = QUESTION) -> int:
+    """Begin a conversation anew, as a retry of the program does. Return the number of its requests until its end."""
+    before = len(server.exchanges)
+    with pytest.raises(ToolLoopError):
+        Agent(server).ask(question)
+    return len(server.exchanges) - before
+
+
+def test_a_retry_of_an_ended_conversation_is_ended_after_three_calls() -> None:
+    """The program catches the error and sends the same messages; after ten minutes that is a new question."""
+    now = [0.0]
+    with guarded(clock=lambda: now[0]), Server(Looping(READ, stubborn=True, rounds=400)).running() as server:
+        requests = [loops_until_ended(server) for _ in range(5)]
+        other = loops_until_ended(server, "task-2: and in the other one?")
+        now[0] = 601.0
+        later = loops_until_ended(server)
+    assert requests == [10, 5, 5, 5, 5]
+    assert (other, later) == (10, 10)
+
+
+def test_a_conversation_that_works_is_not_touched_by_an_equal_one_that_was_ended() -> None:
+    """It begins with the same messages, and does what it has to."""
+    with at_once() as recording, Server(Looping(READ, stubborn=True, rounds=400)).running() as server:
+        loops_until_ended(server)
+        counted = len(recording.trips)
+        with Server(Working(*(call("read_file", path=path) for path in FILES))).running() as working:
+            assert Agent(working).ask() == "Done."
+    assert len(recording.trips) == counted
+
+
 def test_a_turn_after_a_concluded_one_is_concluded_if_nothing_may_be_ended() -> None:
     """``abort_after = 0`` holds for it, too."""
     with guarded(Policy(abort_after=0), clock=lambda: 0.0) as recording, Server(Looping(READ)).running() as server:
