@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from otel_loopguard.engine.vocabulary import Outcome, ToolCall
 from otel_loopguard.instrumentation.annotations import either_name, hints_of
+from otel_loopguard.instrumentation.content import appended
 from otel_loopguard.instrumentation.runtime import active_runtime
 from otel_loopguard.instrumentation.targets import (
     MARK,
@@ -157,11 +158,20 @@ def _mark(reading: Reading, answer: Any, mark: str) -> Any:
 
 
 def _annotate(reading: Reading, result: Any, text: str) -> Any:
-    """Add a block of text. The other blocks and the structured content stay as they are."""
+    """Add a sentence to the last text: many programs read one block alone. JSON and images get one more block.
+
+    The other blocks and the structured content stay as they are.
+    """
     if not hasattr(result, "content"):
         return None
-    block = _types().TextContent(type="text", text=text)
-    return result.model_copy(update={"content": [*result.content, block]})
+    blocks = list(result.content)
+    last = max((place for place, block in enumerate(blocks) if block.type == "text"), default=None)
+    longer = None if last is None else appended(blocks[last].text, text)
+    if last is None or longer is None:
+        blocks.append(_types().TextContent(type="text", text=text))
+    else:
+        blocks[last] = blocks[last].model_copy(update={"text": longer})
+    return result.model_copy(update={"content": blocks})
 
 
 def _types() -> Any:

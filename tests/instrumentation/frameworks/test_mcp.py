@@ -179,6 +179,20 @@ async def test_an_exception_of_a_tool_is_an_error() -> None:
         assert not any("secret" in span.to_json() or "hidden" in span.to_json() for span in recording.spans)
 
 
+async def test_a_program_that_reads_the_first_block_reads_the_sentence() -> None:
+    """The sentence is at the end of the text; the server's structured copy of the text stays as it is."""
+
+    def look(path: str) -> str:
+        return "nothing new here"
+
+    with guarded():
+        first, second, _ = await results(server_of({"look": look}), "look", 3, path="a")
+        assert len(second.content) == 1
+        assert second.content[0].text.startswith("nothing new here\n\n[loopguard] ")
+        assert first.content[0].text == "nothing new here"
+        assert structured(second) == structured(first)
+
+
 async def test_a_structured_result_stays_as_it_is() -> None:
     """The sentence for the model is one more block of text; the structured content is the server's own."""
 
