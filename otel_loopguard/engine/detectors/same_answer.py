@@ -89,11 +89,11 @@ ROW = Detector(
     about=About(
         title="the same answer, other arguments",
         agent="gets the same answer from a tool whatever the arguments are",
-        told="5th; 8th if it is empty, 10th if it is short",
+        told="5th; 8th if it is empty; 10th if it is short, of a tool that reads",
         refused="10th, or 25th if it is empty, unless it insists; never if it is short",
         precisely=(
             "one tool gives one answer to different arguments",
-            "5th; the 8th if it says that nothing was found, the 10th if it is short otherwise",
+            "5th; the 8th if it says that nothing was found, the 10th if it is short otherwise and the tool reads",
             "10th; the 25th, 50th and 100th if it says that nothing was found; never if it is short otherwise, or the "
             "tool runs commands",
         ),

@@ -30,6 +30,7 @@ def test_a_short_answer_is_told_at_the_10th_and_never_refused():
     driven = asked(Driven(MODE), 20, result="it is the same")
     assert (driven.told(), driven.refused()) == ([10, 20], [])
     assert asked(Driven(MODE), 20, tool="frobnicate", result="it is the same").quiet
+    assert asked(Driven(MODE), 20, tool="delegate", result="Done.").quiet
 
 
 @pytest.mark.parametrize("tool", ["search_notes", "frobnicate", "run_command", "t17"])
