@@ -48,6 +48,8 @@ class Began(NamedTuple):
     """True if the state may have missed an event: what it shows is no proof."""
     judged: bool = True
     """False for a call that is only remembered, because too little of it is known."""
+    around: int = 0
+    """The number of equal calls that still run and that this one is made inside of, by nested turns."""
 
 
 class Ended(NamedTuple):

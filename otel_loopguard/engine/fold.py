@@ -78,6 +78,8 @@ def _judged(state: State, event: Began, now: float | None) -> Record:
         written=event.written if batch is None else batch.written,
     )
     record.unproven = event.unproven
+    if event.around:
+        record.around = event.around
     index = state.resumed_index(event, batch, record.key)
     if index is not None:
         record.index, record.resumed = index, True

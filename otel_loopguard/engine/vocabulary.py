@@ -215,6 +215,8 @@ class Record:
     """True if no other call was started since the last run of this one."""
     arguments: int
     """The keyed fingerprint of the arguments."""
+    around: int = 0
+    """The number of equal calls that still run around the turn of this one."""
     at: float | None
     """The time of the start, by the guard's clock; None if it was not recorded."""
     beyond: bool = False

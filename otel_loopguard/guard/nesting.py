@@ -88,6 +88,12 @@ class ParentCall:
         self._record = record
         self._outer = outer
 
+    def equal_calls(self, key: int) -> int:
+        """Return how many of the calls around the nested turn, on all levels, have this key and still run."""
+        record, outer = self._record, self._outer
+        is_equal = record is not None and record.key == key and record.result is None
+        return is_equal + (0 if outer is None else outer.equal_calls(key))
+
     def count_call(self) -> None:
         """Count a call of the nested turn in the turns around it."""
         self._count()

@@ -464,11 +464,11 @@ class Turn:
             batch = None if written is None else of(b"%d %d" % (self.cell.process, written))
             call_id = None if call_id is None else of(utf8(name_text(call_id)))
             written = None
-        results = self._results
-        reusable = results is not None and arguments ^ resolved.tool.digest in results
+        key, parent, results = arguments ^ resolved.tool.digest, self.parent, self._results
+        reusable = results is not None and key in results
         event: Began = tuple.__new__(Began, (  # see `nothing_seen`
             op or self._op(), resolved, arguments, registered, call_id, batch, written, call.may_exist, (),
-            policy.on_trip is not None, reusable, None, False, True,
+            policy.on_trip is not None, reusable, None, False, True, 0 if parent is None else parent.equal_calls(key),
         ))  # fmt: skip
         return event._replace(custom=self._custom_trips(event)) if compiled.custom else event
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 
 from hypothesis import HealthCheck, given, settings
@@ -264,6 +265,41 @@ def test_nudges_are_those_of_the_reference(batches):
     """Both nudge at the same calls, in the same modes, with the same counts."""
     expected, found = both(batches)
     assert found == expected
+
+
+CALLS = {f"{tool} {text}": ToolCall(tool, {"text": text}) for tool in ("helper", "thing", "stepper") for text in "ab"}
+TREES = st.recursive(
+    st.just({}), lambda inner: st.dictionaries(st.sampled_from(sorted(CALLS)), inner, max_size=3), max_leaves=40
+)
+"""The calls of an agent, and with each call those of the agent that it starts. None is made twice by one agent."""
+
+
+def delegated(turn, tree, path=()):
+    """Return the decisions of an agent, and of those inside of its calls."""
+    said = []
+    for name, inner in tree.items():
+        call = CALLS[name]._replace(call_id=f"c{path}{name}")
+        refused = turn.begin(call)
+        said.append(refused)
+        if not refused:
+            said += delegated(turn.child(call), inner, (*path, name))
+            said.append(turn.end(call, Outcome(LONG.format(f"the report about {path} and {name}"))))
+    return said
+
+
+@QUICK
+@given(TREES)
+def test_agents_inside_of_calls_are_judged_as_in_the_reference(tree):
+    """A task that is handed on to a copy of the agent is told and refused by both at the same depth."""
+    naive, real = NaiveTurn(contracts=CONTRACTS, clock=Clock()), EnforcedTurn(CONTRACTS, Clock())
+    assert delegated(real, tree) == delegated(naive, tree)
+
+
+def test_the_drawn_agents_hand_tasks_on():
+    """What the two are compared on holds refusals of nested tasks."""
+    chain = functools.reduce(lambda inner, _: {"helper a": {"thing b": inner}}, range(6), {})
+    found = [one for one in delegated(NaiveTurn(contracts=CONTRACTS, clock=Clock()), chain) if one]
+    assert [one[:2] for one in found] == [("nested_repeat", "block"), *[("nested_repeat", "nudge")] * 2]
 
 
 @QUICK

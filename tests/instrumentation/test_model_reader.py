@@ -31,7 +31,7 @@ from otel_loopguard.testing import guarded
 from otel_loopguard.turns.message_lists import latest
 from otel_loopguard.turns.messages import Reply, WrittenCall
 from tests.models.conversation import Call
-from tests.models.scripts import Looping, Obedient, Slow, Working, call
+from tests.models.scripts import Looping, Obedient, Slow, Working, call, written
 from tests.models.server import Server
 from tests.models.wire import CHAT as WIRE
 
@@ -597,6 +597,29 @@ def test_a_call_that_an_executor_judges_is_counted_once() -> None:
     assert len(server.exchanges) == 10
     assert recording.outcomes == ["executed", "nudged", *["blocked"] * 7]
     assert [trip.action for trip in recording.trips][-1] == "conclude"
+
+
+def test_a_task_that_is_handed_on_by_a_guarded_function_comes_back_from_the_third_level() -> None:
+    """Each copy of the agent has a message list of its own; none of the levels fails, and each model answers."""
+    tools = [{"type": "function", "function": {"name": "delegate", "parameters": {"type": "object", "properties": {}}}}]
+    agents: list[Agent] = []
+
+    def hand_on(asked: Asked) -> ModelReply:
+        return written("It is done." if asked.results else call("delegate", task="find the owner"))
+
+    with at_once() as recording, Server(hand_on).running() as server:
+
+        @loopguard.tool
+        def delegate(task: str) -> str:
+            agents.append(Agent(server, run_tool=delegate))
+            with loopguard.turn():
+                return agents[-1].ask(f"task-1: {task}", tools) if len(agents) <= 12 else "It is too deep."
+
+        assert Agent(server, run_tool=delegate).ask("task-1: find the owner", tools) == "It is done."
+    assert server.rejected == []
+    assert len(agents) == 2
+    assert recording.outcomes == ["executed", "nudged", "blocked"]
+    assert "Do the task yourself" in agents[-1].messages[-2]["content"]
 
 
 def test_an_executor_finds_the_turn_of_the_message_that_wrote_its_call() -> None:

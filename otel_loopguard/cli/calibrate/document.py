@@ -11,7 +11,7 @@ from otel_loopguard.cli.calibrate.loosen import can_be_loosened
 from otel_loopguard.cli.calibrate.survey import HighestCount, ReasonLeftOut
 from otel_loopguard.cli.output import counted
 from otel_loopguard.cli.replay.summary import table
-from otel_loopguard.engine.modes import DEFAULT_RULES, ROWS
+from otel_loopguard.engine.modes import DEFAULT_RULES, ROWS, Mode
 from otel_loopguard.engine.policy.check import dotted
 from otel_loopguard.engine.vocabulary import Kind
 from otel_loopguard.version import __version__
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from otel_loopguard.cli.calibrate.survey import RefusedRun, Survey
     from otel_loopguard.engine.tools.contracts import Tool
 
-_DECLARED = frozenset(mode for mode, row in ROWS.items() if row.concerns is not None)
-"""Modes that judge only tools that a policy or code declares something of."""
+_OF_FEW_CALLS = {mode for mode, row in ROWS.items() if row.concerns is not None} | {Mode.NESTED_REPEAT}
+"""Modes that judge only tools that a policy or code declares something of, or calls that no recording has."""
 _MOST_TOOLS = 20
 _WIDTH = 100
 
@@ -125,7 +125,7 @@ def _limits(survey: Survey) -> Iterator[str]:
     rows = []
     for mode in policy.order or DEFAULT_RULES:
         peak, rule = survey.peaks.get(str(mode), HighestCount()), policy.rule(mode)
-        if not rule.block or not rule.nudge or (mode in _DECLARED and not peak.count):
+        if not rule.block or not rule.nudge or (mode in _OF_FEW_CALLS and not peak.count):
             continue
         busiest = str(peak.count) if peak.count else f"below {rule.nudge}"
         if peak.limit:

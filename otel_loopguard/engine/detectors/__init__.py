@@ -8,6 +8,7 @@ from otel_loopguard.engine.detectors import (
     generic_repeat,
     global_circuit_breaker,
     lost,
+    nested_repeat,
     no_novelty,
     ping_pong,
     poll_no_progress,
@@ -22,6 +23,7 @@ from otel_loopguard.engine.detectors.row import Detector
 
 DETECTORS: tuple[Detector, ...] = (
     unknown_tool_repeat.ROW,
+    nested_repeat.ROW,
     poll_no_progress.ROW,
     ping_pong.ROW,
     cycle.ROW,

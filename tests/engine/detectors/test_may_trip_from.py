@@ -113,7 +113,12 @@ def trips(policy, seed):
 
 @pytest.mark.parametrize(
     ("counting", "mode"),
-    [(counting, mode) for counting, rows in COUNTING.items() for mode in dict.fromkeys(row.mode for row in rows)],
+    [
+        (counting, mode)
+        for counting, rows in COUNTING.items()
+        for mode in dict.fromkeys(row.mode for row in rows)
+        if mode != "nested_repeat"  # no recorded call is known to be inside of another one
+    ],
 )
 def test_no_detector_trips_below_its_numbers(counting, mode):
     """Under the default limits, low ones, and limits of which one is switched off."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from typing import TYPE_CHECKING, Any
 
 from otel_loopguard.engine.policy.policy import Policy, ToolContract
@@ -43,12 +44,24 @@ class EnforcedTurn:
     def __init__(self, contracts: Mapping[str, Contract], clock: Callable[[], float], **settings: Any) -> None:
         self.turn = Guard(policy(contracts, **settings), clock=clock).turn()
         self.wait = 0.0
+        self.begun: dict[Any, Told] = {}
+        """The nudges that were due when a call began, by its id."""
 
     def begin(self, call: ToolCall) -> Told | None:
         """Return the refusal, if there is one; ``wait`` is then the number of seconds after which the call runs."""
         decision = self.turn.begin(call)
         self.wait = decision.trip.wait if decision.trip else 0.0
-        return None if decision.runs else told(decision, decision.action)
+        if not decision.runs:
+            return told(decision, decision.action)
+        if decision.trip is not None:
+            self.begun[call.call_id] = told(decision, decision.action)
+        return None
+
+    def child(self, call: ToolCall) -> EnforcedTurn:
+        """Return the turn of an agent that this call has started."""
+        inner = copy(self)
+        inner.turn = self.turn.child(call)
+        return inner
 
     def thought(self, seconds: float) -> None:
         """Tell that the model has thought for these seconds until now."""
@@ -57,7 +70,9 @@ class EnforcedTurn:
     def end(self, call: ToolCall, outcome: Outcome) -> Told | None:
         """Return the nudge, if there is one."""
         decision = self.turn.end(call, outcome)
-        return told(decision, decision.action) if decision.action == Action.NUDGE else None
+        if decision.action != Action.NUDGE:
+            return None
+        return self.begun.pop(call.call_id, None) or told(decision, decision.action)
 
 
 class Doors:

@@ -62,6 +62,8 @@ The page leaves some points open. There the reading was chosen that keeps the pa
 29. Not on the page: a write or command progresses too if its result has a part of a whole ("5 of 40") or a rest ("35
     remaining") that is not one of attempts. A call whose result changed twice by itself, with no other call in
     between, has the limit of an acknowledgement. ``same_answer`` refuses no commands.
+32. ``nested_repeat`` counts the equal calls that still run around the turn of a call. Its nudge comes before all
+    others, because it is due when the call begins.
 31. Whether a text says that nothing was found is asked of the product: tests of their own show that.
 30. Results over 8 KB: masks and shapes of the first and the last 4 KB; any difference in the middle is *different*.
 """
@@ -73,7 +75,7 @@ import itertools
 import math
 import re
 import statistics
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from otel_loopguard.engine.values.emptiness import Emptiness, emptiness
@@ -105,6 +107,7 @@ UNTRIED, MOST_UNTRIED = 10, 20
 EPSILON = 1e-9
 ORDER = (
     "unknown_tool_repeat",
+    "nested_repeat",
     "poll_no_progress",
     "ping_pong",
     "cycle",
@@ -192,6 +195,7 @@ class Run:
     acted: bool = False
     debtor: str | tuple[str, str] | None = None
     overlapped: bool = False
+    told_nested: int = 0
     sameness: str = FIRST
     comes_back: bool = False
     news: bool = False
@@ -259,6 +263,7 @@ class NaiveTurn:
     conclude_after: int = 7
     abort_after: int = 10
     max_calls: int | None = None
+    around: tuple[Run, ...] = ()
     runs: list[Run] = field(default_factory=list)
     refusals: list[Refusal] = field(default_factory=list)
     nudges: list[tuple[tuple[Any, ...], int]] = field(default_factory=list)
@@ -293,6 +298,9 @@ class NaiveTurn:
                 Refusal(run, verdict.mode, self.events, self._debtor(run, verdict), lifted_at, verdict.ends)
             )
         if not verdict or not self.enforce:
+            nested = self._nested(run)
+            if nested >= 2 and run.kind != "step" and self._is_due("nested_repeat", "", run, nested, 2):
+                run.told_nested = nested
             self._heed(run)
             self._insist(run)
             self.runs.append(run)
@@ -309,12 +317,31 @@ class NaiveTurn:
         self._fill(run, outcome)
         run.ended = self.events
         self._classify(run)
+        if run.told_nested:
+            return "nested_repeat", "nudge", run.told_nested
         for mode, reason, count, first in self._nudges(run):
-            gate = self._gate(mode, reason, run)
-            if count >= max((due for told, due in self.nudges if told == gate), default=0):
-                self.nudges.append((gate, next(due for due in self._doubled(first) if due > count)))
+            if self._is_due(mode, reason, run, count, first):
                 return mode, "nudge", count
         return None
+
+    def child(self, call: ToolCall) -> NaiveTurn:
+        """Return the turn of an agent that this call has started."""
+        return replace(
+            self, around=(*self.around, self._open_run(call)), runs=[], refusals=[], nudges=[], thoughts=[], events=0,
+            concluded_at=0, wait=0,
+        )  # fmt: skip
+
+    def _nested(self, run: Run) -> int:
+        """Count the equal calls that still run and have this one inside of them, and this one."""
+        return 1 + len([r for r in self.around if r.key == run.key and r.ended is None])
+
+    def _is_due(self, mode: str, reason: str, run: Run, count: int, first: int) -> bool:
+        """Return True if a nudge is due, and note that it was."""
+        gate = self._gate(mode, reason, run)
+        if count < max((due for told, due in self.nudges if told == gate), default=0):
+            return False
+        self.nudges.append((gate, next(due for due in self._doubled(first) if due > count)))
+        return True
 
     def thought(self, seconds: float) -> None:
         """Note that the model thought for these seconds until now."""
@@ -864,6 +891,8 @@ class NaiveTurn:
         yield from self._declared(run)
         if run.kind == "step":
             return
+        if self._nested(run) >= 3:
+            yield Verdict("nested_repeat", self._nested(run), timed=False)
         last = self._last(run)
         if last is None:
             yield from self._untried(run)

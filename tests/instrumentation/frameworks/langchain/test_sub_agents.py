@@ -73,3 +73,47 @@ def test_an_agent_that_only_asks_an_aborted_one_is_stopped() -> None:
     with guarded(Policy(abort_after=2)), pytest.raises(ToolLoopError) as caught:
         agent.invoke(QUESTION, {"recursion_limit": 200})
     assert caught.value.tool_name == "ask_helper"
+
+
+class Depth:
+    """An agent whose tool hands the same task to a copy of the agent, and who answers once it is told not to."""
+
+    def __init__(self, **arguments: str) -> None:
+        self.arguments = arguments
+        self.models: list[ScriptedModel] = []
+
+        @tool
+        def delegate(task: str) -> str:
+            """Give a task to another agent."""
+            return str(self.run()["messages"][-1].content)
+
+        self.tools = [delegate]
+
+    def run(self) -> Any:
+        """Run one more copy; the 12th does the task itself."""
+        deep = len(self.models) + 1
+        task = {name: value.format(deep) for name, value in self.arguments.items()}
+        self.models.append(ScriptedModel(steps=[[Ask("delegate", task)]] if deep < 12 else [], seen=[]))
+        return prebuilt_agent(self.models[-1], self.tools).invoke(QUESTION)
+
+
+def test_a_task_that_is_handed_on_and_on_comes_back_from_the_third_level() -> None:
+    """The third copy may not hand it on; it answers, and so do all above it."""
+    depth = Depth(task="find the owner")
+    with guarded() as recording:
+        assert depth.run()["messages"][-1].content == "Done."
+    assert [len(model.seen) for model in depth.models] == [2, 2, 2]
+    assert recording.outcomes == ["executed", "nudged", "blocked"]
+    assert {trip.mode for trip in recording.trips} == {"nested_repeat"}
+    assert "Do such a task yourself." in depth.models[1].read[0]
+    assert "Do the task yourself" in depth.models[2].read[0]
+
+
+def test_a_task_that_each_level_makes_smaller_is_left_alone() -> None:
+    """Twelve levels deep, with other arguments on each."""
+    depth = Depth(task="part {}")
+    with guarded() as recording:
+        assert depth.run()["messages"][-1].content == "Done."
+    assert len(depth.models) == 12
+    assert recording.trips == []
+    assert recording.outcomes == ["executed"] * 11
