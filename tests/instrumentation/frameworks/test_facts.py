@@ -31,13 +31,6 @@ def test_the_start_knows_the_modules_of_its_targets(framework):
 
 
 @EACH
-def test_the_docs_name_its_supported_versions(framework):
-    """The row of docs/frameworks.md begins with its title and its oldest versions."""
-    page = (ROOT / "docs" / "frameworks.md").read_text("utf-8")
-    assert f"| {framework.title} | {framework.supported_from} |" in page
-
-
-@EACH
 def test_it_is_tested_with_its_oldest_and_its_newest_version(framework):
     """The matrix has an environment for each version, and its tests exist."""
     matrix = runpy.run_path(str(ROOT / "tests/run_matrix"))["MATRIX"]
