@@ -7,12 +7,35 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from otel_loopguard.instrumentation.targets import Framework
 
 ROOT = Path(__file__).resolve().parents[1]
 ENVIRONMENTS = ROOT / ".envs"
 # The newest releases require a certifi that not every index has yet; the tests use no network.
 OVERRIDES = ("certifi",)
+SHARED: dict[str, dict[str, str]] = {
+    "agents-newest": dict.fromkeys(
+        (
+            "ag2", "agent_framework", "agno", "anthropic_runner", "autogen", "crewai", "dspy", "google_adk", "haystack",
+            "llama_index", "openai_runner", "semantic_kernel", "smolagents", "strands",
+        ),
+        "newest",
+    ),
+    "agents-oldest": dict.fromkeys(
+        ("agno", "anthropic_runner", "autogen", "dspy", "llama_index", "semantic_kernel", "smolagents"), "oldest"
+    ),
+    "agents-oldest-2": dict.fromkeys(("ag2", "crewai", "haystack", "strands"), "oldest"),
+}  # fmt: skip
+"""By name of an environment: the version of each framework in it. Only versions whose requirements agree share one."""
+
+
+def environment_of(framework: Framework, version: str) -> str:
+    """Return the name of the environment in which this version of a framework is tested."""
+    shared = (name for name, versions in SHARED.items() if versions.get(framework.name) == version)
+    return next(shared, f"{framework.hyphenated_name}-{version}")
 
 
 def environment(

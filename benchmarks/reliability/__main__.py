@@ -23,6 +23,7 @@ from typing import NamedTuple
 from benchmarks.markdown import table
 from benchmarks.reliability.result import Row
 from otel_loopguard.instrumentation.frameworks import FRAMEWORKS
+from tests.environments import environment_of
 from tests.scripted import installed
 
 ROOT = Path(__file__).parents[2]
@@ -118,10 +119,12 @@ def _text(row: Row) -> str:
 
 def _environments() -> list[str]:
     """Return this interpreter, and those that `make matrix` made for the newest versions of other frameworks."""
-    elsewhere = [
-        framework.hyphenated_name for framework in FRAMEWORKS if framework.hyphenated_name not in set(installed())
-    ]
-    found = [ROOT / ".envs" / f"{name}-newest" / "bin" / "python" for name in elsewhere]
+    elsewhere = dict.fromkeys(
+        environment_of(framework, "newest")
+        for framework in FRAMEWORKS
+        if framework.versions and framework.hyphenated_name not in set(installed())
+    )
+    found = [ROOT / ".envs" / name / "bin" / "python" for name in elsewhere]
     return [sys.executable, *(str(python) for python in found if python.exists())]
 
 

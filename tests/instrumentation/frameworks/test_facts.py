@@ -11,6 +11,7 @@ import pytest
 
 from otel_loopguard.instrumentation import frameworks
 from otel_loopguard.instrumentation.frameworks import FRAMEWORKS
+from tests.environments import environment_of
 
 ROOT = Path(__file__).resolve().parents[3]
 SUPPORTED = [framework for framework in FRAMEWORKS if framework.versions]
@@ -37,7 +38,9 @@ def test_it_is_tested_with_its_oldest_and_its_newest_version(framework):
     assert list(framework.versions)[0] == "oldest"  # noqa: RUF015 - the order is tested
     assert list(framework.versions)[-1] == "newest"
     for version, requirements in framework.versions.items():
-        assert matrix[f"{framework.hyphenated_name}-{version}"][0] == requirements
+        required, tests = matrix[environment_of(framework, version)]
+        assert {*requirements} <= {*required}
+        assert any(Path(test).stem.removeprefix("test_") == framework.name for test in tests)
     assert [test for _, tests in matrix.values() for test in tests if not (ROOT / test).exists()] == []
 
 
