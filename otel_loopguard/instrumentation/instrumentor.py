@@ -20,7 +20,7 @@ from otel_loopguard.environment_variables import PREFIX
 from otel_loopguard.instrumentation import frameworks, models
 from otel_loopguard.instrumentation.imports import when_imported
 from otel_loopguard.instrumentation.process_start import process_start
-from otel_loopguard.instrumentation.unguarded import warn_at_imports
+from otel_loopguard.instrumentation.unguarded import watch_imports
 from otel_loopguard.interrupts import pass_interrupt
 from otel_loopguard.shield import Shield
 from otel_loopguard.telemetry.settings import Settings
@@ -69,7 +69,7 @@ class LoopGuardInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # the base
                 self._switch_on(None, runtime, **options)
             if process_start.watcher is not None:
                 self._patch_at_imports(standard=False)
-                warn_at_imports()
+                watch_imports()
 
     def _switch_on(self, waiting: WaitingWatcher | None, runtime: Runtime | None = None, **options: Any) -> None:
         """Guard calls from now on, in place of ``waiting``. The runtime is made of the options unless it is given."""

@@ -52,7 +52,7 @@ def own() -> None:
     _owner.set(ref(_GATEWAY))
 
 
-def _is_owned() -> bool:
+def is_owned() -> bool:
     """Return True below a client's method whose request is read."""
     known = _owner.get()
     sending = None if known is None else known()
@@ -158,7 +158,7 @@ def _open(read: Read, instance: Any, args: Any, kwargs: Any) -> Exchange | None:
     if runtime is None or (garbage_collector.running and garbage_collector.runs_here()):
         return None
     with runtime.shield("model.read"):
-        if _is_owned():
+        if is_owned():
             return None
         sent = read(instance, args, kwargs)
         return None if sent is None else runtime.reader.open(sent)

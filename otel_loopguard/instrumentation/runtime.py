@@ -24,6 +24,7 @@ from otel_loopguard.store.settings import store_from_environment
 from otel_loopguard.telemetry.meters import announced_trips
 from otel_loopguard.telemetry.providers import Providers
 from otel_loopguard.telemetry.settings import Settings
+from otel_loopguard.telemetry.unseen import Unseen
 from otel_loopguard.telemetry.watcher import SpanWatcher
 from otel_loopguard.turns.attribution import Attribution
 from otel_loopguard.turns.gc_safety import garbage_collector
@@ -187,7 +188,11 @@ class Runtime:
     def summarize_at_exit(self) -> None:
         """Print a line with the sums of this process at its end, unless the line or the guard is switched off."""
         if self.settings.summary and self.guard.policy.action is not Action.OFF:
-            self.providers.summary.print_at_exit(_expects_calls)
+            self.providers.summary.print_at_exit(_expects_calls, _unseen)
+
+    def unseen(self) -> Unseen:
+        """Return what was not seen in this process."""
+        return Unseen(tuple(f"{name} {version}" for name, version in active_runtime.unread_clients.items()))
 
     def _greet(self) -> bool:
         """Log the policy, if the program has set up logging. Return False if it has not."""
@@ -231,6 +236,12 @@ def _expects_calls() -> bool:
     return active_runtime.instrumented is not None and active_runtime.expects_calls
 
 
+def _unseen() -> Unseen:
+    """Return what the guard of this process has not seen; nothing if it is off."""
+    runtime = active_runtime.instrumented
+    return Unseen() if runtime is None else runtime.unseen()
+
+
 def _policy_name(*, given: bool) -> str:
     """Return the origin of the policy, for the line at start."""
     if given:
@@ -255,7 +266,9 @@ class ActiveRuntime:
         self._own: Runtime | None = None
         """The runtime for ``tool``, ``call`` and ``turn`` in a program that never called ``instrument()``."""
         self.expects_calls = False
-        """True once the program imported a guarded framework or client, or called ``instrument()`` itself."""
+        """True once the program imported a guarded framework or any client, or called ``instrument()`` itself."""
+        self.unread_clients: dict[str, str] = {}
+        """The clients in use whose requests are not read, with their versions."""
         self.patched_scopes: set[str] = set()
         """Instrumentation scopes whose tool spans are of calls that our patches guard."""
         self.answer_tools: set[str] = set()

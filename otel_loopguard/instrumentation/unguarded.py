@@ -1,6 +1,7 @@
 """The agent frameworks, and clients of model providers, that have no patch.
 
-A log line names a framework when it is imported; the doctor names clients, too. No decision depends on this list.
+A log line names a framework when it is imported. The line at exit names the clients in use if no call was seen, and the
+doctor names both. No decision depends on this list.
 """
 
 from __future__ import annotations
@@ -12,11 +13,13 @@ from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from otel_loopguard.instrumentation.frameworks import PATCHED_MODULES
 from otel_loopguard.instrumentation.imports import when_imported
 from otel_loopguard.instrumentation.process_start import process_start
+from otel_loopguard.shield import Shield
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
     from types import ModuleType
 
 logger = logging.getLogger("otel_loopguard")
@@ -24,6 +27,9 @@ logger = logging.getLogger("otel_loopguard")
 IN_REQUESTS, NOWHERE, UNREAD = "in requests", "nowhere", "unread client"
 """``in requests``: the framework sends its requests through clients of its choice, and the patched ones are read.
 ``nowhere``: its requests leave the process in another way. ``unread client``: a client that is not patched."""
+
+
+_BOTO3: Final = "boto3"
 
 
 class Unguarded(NamedTuple):
@@ -34,7 +40,7 @@ class Unguarded(NamedTuple):
     judged: str = IN_REQUESTS
 
 
-UNGUARDED = (
+_KNOWN = (
     Unguarded("ag2", "autogen"),
     Unguarded("agent-framework-core", "agent_framework"),
     Unguarded("agno", "agno"),
@@ -69,15 +75,15 @@ UNGUARDED = (
     Unguarded("upsonic", "upsonic"),
     # --- clients
     Unguarded("azure-ai-inference", "azure.ai.inference", UNREAD),
-    Unguarded("boto3", "boto3", UNREAD),
+    Unguarded(_BOTO3, "botocore.handlers", UNREAD),
     Unguarded("cerebras-cloud-sdk", "cerebras.cloud.sdk", UNREAD),
     Unguarded("cohere", "cohere", UNREAD),
     Unguarded("dashscope", "dashscope", UNREAD),
     Unguarded("fireworks-ai", "fireworks", UNREAD),
-    Unguarded("google-cloud-aiplatform", "vertexai", UNREAD),
+    Unguarded("google-cloud-aiplatform", "vertexai.generative_models", UNREAD),
     Unguarded("google-generativeai", "google.generativeai", UNREAD),
     Unguarded("groq", "groq", UNREAD),
-    Unguarded("huggingface-hub", "huggingface_hub", UNREAD),
+    Unguarded("huggingface-hub", "huggingface_hub.inference._client", UNREAD),  # the rest loads weights, too
     Unguarded("ibm-watsonx-ai", "ibm_watsonx_ai", UNREAD),
     Unguarded("mistralai", "mistralai", UNREAD),
     Unguarded("ollama", "ollama", UNREAD),
@@ -88,25 +94,62 @@ UNGUARDED = (
 )
 
 
-def installed() -> Iterator[dict[str, Any]]:
+def _is_patched(module: str) -> bool:
+    """Return True if an adapter patches a module of this package."""
+    return any(f"{one}.".startswith(f"{module}.") for modules in PATCHED_MODULES.values() for one in modules)
+
+
+UNGUARDED = tuple(one for one in _KNOWN if not _is_patched(one.module))
+
+
+def installed(used_clients: Collection[str]) -> Iterator[dict[str, Any]]:
     """Yield the facts of each one that is installed in this process's environment, ready for JSON."""
     for one in UNGUARDED:
         try:
             found = version(one.distribution)
         except PackageNotFoundError:
             continue
-        imported = one.module in sys.modules
+        imported = one.distribution in used_clients if one.judged == UNREAD else one.module in sys.modules
         yield {"name": one.distribution, "version": found, "judged": one.judged, "imported": imported}
 
 
+_MODEL_CLIENT: Final = "creating-client-class.bedrock-runtime"
+"""The event of ``botocore`` when a program makes a client for a model. For others it is imported without an agent."""
 _warned: Final[set[str]] = set()
 
 
-def warn_at_imports() -> None:
-    """Log once for each framework that the program imports, now or later."""
+def watch_imports() -> None:
+    """Log once for each framework that the program imports, now or later, and note each client that is not read."""
     for one in UNGUARDED:
-        if one.judged != UNREAD:  # a client need not be an agent's
+        if one.distribution == _BOTO3:
+            when_imported(one.module, _listen_to_sessions)
+        elif one.judged == UNREAD:
+            when_imported(one.module, partial(_note_client, one.distribution))
+        else:
             when_imported(one.module, partial(_warn, one))
+
+
+def _listen_to_sessions(handlers: ModuleType) -> None:
+    """Add a handler to those with which each later session of ``botocore`` begins, once."""
+    known, own = getattr(handlers, "BUILTIN_HANDLERS", None), (_MODEL_CLIENT, _note_session)
+    if known is not None and own not in known:
+        known.append(own)
+
+
+def _note_session(**_event: object) -> None:
+    with Shield()("import.boto3"):
+        _note_client(_BOTO3)
+
+
+def _note_client(distribution: str, _module: ModuleType | None = None) -> None:
+    process_start.wake()
+    if process_start.watcher is None:
+        return
+    from otel_loopguard.instrumentation.runtime import active_runtime  # noqa: PLC0415 - as below
+
+    with suppress(PackageNotFoundError):
+        active_runtime.unread_clients[distribution] = version(distribution)
+        active_runtime.expects_calls = True
 
 
 def _warn(one: Unguarded, _module: ModuleType) -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from otel_loopguard.engine.quoting import clean_name
 from otel_loopguard.interrupts import pass_interrupt
 from otel_loopguard.shield import Shield
+from otel_loopguard.telemetry.unseen import Unseen
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -44,6 +45,7 @@ class ExitSummary:
         self.ended = 0
         """Runs that the guard ended."""
         self._is_on: Callable[[], bool] | None = None
+        self._unseen: Callable[[], Unseen] = Unseen
         self._is_forked = self._has_forked = False
 
     def count_ending(self, ending: str, *, is_nudged: bool) -> None:
@@ -51,10 +53,13 @@ class ExitSummary:
         self.nudges += is_nudged
         self.raised += ending == "aborted"
 
-    def print_at_exit(self, is_on: Callable[[], bool]) -> None:
-        """Print the line when the program ends. Without any call it is printed if ``is_on`` returns True."""
+    def print_at_exit(self, is_on: Callable[[], bool], unseen: Callable[[], Unseen]) -> None:
+        """Print the line when the program ends. Without any call it is printed if ``is_on`` returns True.
+
+        ``unseen`` returns what was not seen; the line ends with it.
+        """
         if self._is_on is None:
-            self._is_on = is_on
+            self._is_on, self._unseen = is_on, unseen
             atexit.register(self._print)
 
     def forked(self) -> None:
@@ -82,21 +87,24 @@ class ExitSummary:
                 parts.append(f"{_number(self.raised, 'call')} ended with ToolLoopError")
             if self.ended:
                 parts.append(f"{_number(self.ended, 'run')} ended")
-            return f"otel_loopguard: {', '.join(parts)}."
+            return " ".join([f"otel_loopguard: {', '.join(parts)}.", *self._unseen().sentences(self.calls)])
         if is_child or self._has_forked or _has_workers() or self._is_on is None or not self._is_on():
             return None
-        return (
-            "otel_loopguard: on, but saw no tool call: nothing was guarded here. If the program made any, run it with "
-            "`otel-loopguard doctor -- COMMAND`. OTEL_PYTHON_LOOPGUARD_SUMMARY=off switches this line off."
+        return " ".join(
+            [
+                "otel_loopguard: on, but saw no tool call: nothing was guarded here.",
+                *self._unseen().sentences(0),
+                "If the program made any, run it with `otel-loopguard doctor -- COMMAND`.",
+                "OTEL_PYTHON_LOOPGUARD_SUMMARY=off switches this line off.",
+            ]
         )
 
     def _print(self) -> None:
         """Print the line on standard error, unless that is closed or would block."""
-        stream, line = sys.stderr, self.line()
-        if line is not None and stream is not None:
-            with Shield()("exit.summary"), suppress(OSError, ValueError):  # it is closed
-                if _takes_a_line(stream):
-                    stream.write(f"{line}\n")  # in one piece: other processes may write there, too
+        with Shield()("exit.summary"), suppress(OSError, ValueError):  # it is closed
+            stream, line = sys.stderr, self.line()
+            if line is not None and stream is not None and _takes_a_line(stream):
+                stream.write(f"{line}\n")  # in one piece: other processes may write there, too
 
 
 def calls_of(fate: str, calls: Mapping[str, int]) -> str:

@@ -45,16 +45,14 @@ def test_a_framework_without_a_patch_is_named_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, *, is_first: bool
 ) -> None:
     """The line comes whether the framework is imported before the guard is switched on or after, and comes once."""
-    package(tmp_path, "smolagents", "smolagents")
+    package(tmp_path, "swarms", "swarms")
     if is_first:
-        import_module("smolagents")
+        import_module("swarms")
     loopguard.instrument()
-    import_module("smolagents")
+    import_module("swarms")
     loopguard.instrument()
     (line,) = lines(caplog)
-    assert line.startswith(
-        "smolagents 1.26.0 has no patch: its tools are guarded only with @otel_loopguard.tool, or if"
-    )
+    assert line.startswith("swarms 1.26.0 has no patch: its tools are guarded only with @otel_loopguard.tool, or if")
     assert "openai" in line
 
 
@@ -79,9 +77,19 @@ def test_other_modules_are_not_named(tmp_path: Path, caplog: pytest.LogCaptureFi
 
 def test_no_line_where_no_call_is_judged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """A program that has switched the guard off misses nothing."""
-    package(tmp_path, "smolagents", "smolagents")
+    package(tmp_path, "swarms", "swarms")
     loopguard.instrument(loopguard.Policy(action="off"))  # type: ignore[arg-type]
     loopguard.uninstrument()
-    import_module("smolagents")
+    import_module("swarms")
     loopguard.instrument(loopguard.Policy(action="off"))  # type: ignore[arg-type]
     assert lines(caplog) == []
+
+
+def test_what_an_adapter_patches_is_not_listed() -> None:
+    """A framework that gets an adapter leaves the list without an edit of it; its neighbours by name stay."""
+    listed = {one.distribution for one in unguarded.UNGUARDED}
+    assert not any(unguarded._is_patched(one.module) for one in unguarded.UNGUARDED)
+    assert {one.distribution for one in unguarded._KNOWN if not unguarded._is_patched(one.module)} == listed
+    assert unguarded._is_patched("langchain_core")
+    assert unguarded._is_patched("mcp")
+    assert not unguarded._is_patched("pydantic")

@@ -53,7 +53,7 @@ def gather() -> dict[str, Any]:
         "exempt": [] if runtime is None else list(exempt(runtime.guard)),
         "frameworks": list(frameworks()),
         "clients": list(clients()),
-        "unguarded": list(installed()),
+        "unguarded": list(installed(active_runtime.unread_clients)),
         "telemetry": telemetry(),
         "instrumentations": sorted(instrumentations()),
     }

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from otel_loopguard.telemetry import unseen
+
 BREAKS, OPEN, WARNS, TELLS = "breaks", "open", "warns", "tells"
 """The levels of findings. ``breaks``: loops are not stopped. ``open``: it is not known whether they are. Both make the
 exit status 1. ``warns``: something else is wrong, such as telemetry that is lost. ``tells``: a note."""
@@ -76,9 +78,11 @@ KINDS = {
     "guarded-by-hand": FindingKind(TELLS,
         "{name} {version} has no patch: of its tools, only those with @otel_loopguard.tool are guarded ({calls}).",
         "Nothing, if all its tools have @otel_loopguard.tool. Else add it to the others."),
-    "client-not-read": FindingKind(TELLS,
-        "Requests to a model through these clients are not read: {names}.",
-        "Nothing, if no agent uses them. Else guard the agent's tools with @otel_loopguard.tool."),
+    "client-not-read": FindingKind(TELLS, *unseen.CLIENTS),
+    "requests-not-read": FindingKind(WARNS,
+        "{requests} by HTTP to paths of models' APIs ({paths}) went through no client that is read.",
+        "If an agent made them, guard its tools with @otel_loopguard.tool, or send them through a client that is read: "
+        "docs/models.md"),
     "targets-missing": FindingKind(BREAKS,
         "{framework} {versions}: nothing to patch in {module}; its {subject} are not guarded.",
         "Update otel-loopguard, or pin the framework to a supported version: docs/frameworks.md"),
@@ -193,7 +197,10 @@ class Finding(NamedTuple):
         return f"{_PAGE}#{self.code}"
 
 
-def finding(code: str, **values: object) -> Finding:
-    """Return a finding of the kind ``code``, a key of ``KINDS``, with these values in its text."""
+def finding(code: str, *, level: str | None = None, **values: object) -> Finding:
+    """Return a finding of the kind ``code``, a key of ``KINDS``, with these values in its text.
+
+    ``level`` replaces that of the kind, where the program makes it matter more.
+    """
     kind = KINDS[code]
-    return Finding(code, kind.level, kind.text.format(**values), kind.remedy)
+    return Finding(code, level or kind.level, kind.text.format(**values), kind.remedy)

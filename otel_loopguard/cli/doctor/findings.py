@@ -6,7 +6,7 @@ import signal
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from otel_loopguard.cli.doctor.finding_kinds import Finding, finding
+from otel_loopguard.cli.doctor.finding_kinds import TELLS, WARNS, Finding, finding
 from otel_loopguard.cli.ineffective import ineffective
 from otel_loopguard.cli.output import counted
 from otel_loopguard.component_names import find_wrong_names
@@ -116,9 +116,9 @@ def _of_frameworks(report: Report) -> Iterator[Finding]:
 
 def _of_unguarded(reports: Sequence[Report], *, only_imported: bool) -> Iterator[Finding]:
     """Yield the installed frameworks and clients that have no patch; ``only_imported``: of those, the imported ones."""
-    found = {one["name"]: one for report in reports for one in report["unguarded"] if one["imported"]}
-    if not only_imported:
-        found = {one["name"]: one for report in reports for one in report["unguarded"]}
+    known = [one for report in reports for one in report["unguarded"]]
+    imported = {one["name"]: one for one in known if one["imported"]}
+    found = imported if only_imported else {one["name"]: one for one in known} | imported
     by_hand = sum(report["by_hand"] for report in reports) if only_imported else 0
     clients = " or ".join(dict.fromkeys(client["name"] for report in reports for client in report["clients"]))
     for one in found.values():
@@ -129,9 +129,17 @@ def _of_unguarded(reports: Sequence[Report], *, only_imported: bool) -> Iterator
             yield finding("only-in-requests", clients=clients, **names)
         elif one["judged"] != UNREAD:
             yield finding("not-guarded", **names)
-    unread = [f"{one['name']} {one['version']}" for one in found.values() if one["judged"] == UNREAD]
+    unread = [one for one in found.values() if one["judged"] == UNREAD]
+    used = [] if only_imported else [one for one in unread if one["imported"]]
     if unread:
-        yield finding("client-not-read", names=", ".join(unread))
+        listed = ", ".join(f"{one['name']} {one['version']}" for one in used or unread)
+        yield finding("client-not-read", level=WARNS if used else None, names=listed)
+    sent: Counter[str] = Counter()
+    for report in reports:
+        sent.update(report["unread_requests"])
+    if sent and not used:
+        level, requests = TELLS if only_imported else None, counted(sum(sent.values()), "request")
+        yield finding("requests-not-read", level=level, requests=requests, paths=" and ".join(sorted(sent)))
 
 
 def _patched_elsewhere(framework: dict[str, Any], target: dict[str, Any]) -> bool:

@@ -18,6 +18,7 @@ from functools import partial, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from otel_loopguard.cli.doctor import unread_requests
 from otel_loopguard.engine.vocabulary import Action
 from otel_loopguard.errors import ToolLoopError
 from otel_loopguard.instrumentation.aborts import LoopAbort
@@ -70,6 +71,8 @@ class Probe:
         """The frameworks' own limits on loops that are in use."""
         self.text_protocols: set[str] = set()
         """The agents in use that ask for tool calls in plain text."""
+        self.unread_requests: Counter[str] = Counter()
+        """Requests to models that no patched client has sent, by the end of their path."""
         self.is_helper = any(text.startswith(_HELPERS) for text in sys.orig_argv)
         """True for a process of multiprocessing that runs no code of the program. It writes no report."""
         self._facts: dict[str, Any] = {}
@@ -101,6 +104,7 @@ class Probe:
         self.calls.clear()
         self.errors.clear()
         self.ended.clear()
+        self.unread_requests.clear()
         self.counted = self.unseen = self.by_hand = 0
         self._gathered = _NEVER
         util = sys.modules.get("multiprocessing.util")
@@ -123,6 +127,7 @@ class Probe:
             "errors": dict(self.errors),
             "guards": sorted(self.guards),
             "text_protocols": sorted(self.text_protocols),
+            "unread_requests": dict(self.unread_requests),
             "tested": self.tested,
         }
 
@@ -209,6 +214,7 @@ def _listen(probe: Probe) -> None:
     used: tuple[FrameworkLimit | _TextProtocol, ...] = (*_LIMITS, *_TEXT_PROTOCOLS)
     noted = zip(used, (*limits, *protocols), strict=True)
     Patches(CallTarget(one.module, one.path, wrapper) for one, wrapper in noted).install()
+    unread_requests.listen(probe.unread_requests)
 
 
 def _before(owner: Any, name: str, listener: Callable[[Any], None]) -> None:

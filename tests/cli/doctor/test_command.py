@@ -365,16 +365,27 @@ def distribution(folder, name, module):
 def test_installed_frameworks_without_a_patch_are_named(tmp_path):
     """The doctor names them, tells those that may be judged in requests from the others, and joins the clients."""
     pytest.importorskip("openai")
-    for name, module in (("smolagents", "smolagents"), ("claude-agent-sdk", "claude_agent_sdk"), ("groq", "groq")):
+    for name, module in (("swarms", "swarms"), ("claude-agent-sdk", "claude_agent_sdk"), ("groq", "groq")):
         distribution(tmp_path, name, module)
     found, done = selftest({"PYTHONPATH": str(tmp_path)})
     texts = {one["code"]: one["text"] for one in found["findings"]}
-    assert texts["only-in-requests"].startswith("smolagents 1.26.0 is installed; its tools are not guarded. Its calls")
+    assert texts["only-in-requests"].startswith("swarms 1.26.0 is installed; its tools are not guarded. Its calls")
     assert "openai" in texts["only-in-requests"]
     assert texts["not-guarded"] == "claude-agent-sdk 1.26.0 is installed; its tools are not guarded."
     assert "groq 1.26.0" in texts["client-not-read"]
     assert "no-framework" not in texts
     assert done.returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "level"), [("pass", TELLS), ("import groq", WARNS), ("import groq\n" + STRONG, TELLS)]
+)
+def test_a_client_that_is_not_read_is_a_warning_where_no_call_was_seen(tmp_path, text, level):
+    """Only a program that uses it, and shows no call, has something to do."""
+    distribution(tmp_path, "groq", "groq")
+    found, _ = examined(tmp_path, *script(tmp_path, text))
+    (one,) = [one for one in found["findings"] if one["code"] == "client-not-read"]
+    assert (one["level"], "groq 1.26.0" in one["text"], "@otel_loopguard.tool" in one["remedy"]) == (level, True, True)
 
 
 def test_a_program_whose_calls_were_seen_hears_only_of_frameworks_that_it_imports(tmp_path):
@@ -390,9 +401,9 @@ def test_a_program_whose_calls_were_seen_hears_only_of_frameworks_that_it_import
 
 def test_a_framework_whose_tools_are_guarded_by_hand(tmp_path):
     """Who has followed the remedy reads a note with the number of these calls, and no warning any more."""
-    distribution(tmp_path, "smolagents", "smolagents")
-    found, done = examined(tmp_path, *script(tmp_path, "import smolagents\n" + STRONG))
-    (note,) = [one for one in found["findings"] if "smolagents" in one["text"]]
+    distribution(tmp_path, "swarms", "swarms")
+    found, done = examined(tmp_path, *script(tmp_path, "import swarms\n" + STRONG))
+    (note,) = [one for one in found["findings"] if "swarms" in one["text"]]
     assert (note["code"], note["level"], done.returncode) == ("guarded-by-hand", "tells", 0)
     assert note["text"].endswith("only those with @otel_loopguard.tool are guarded (4 such calls).")
 
