@@ -25,6 +25,7 @@ from otel_loopguard.turns.gc_safety import garbage_collector
 from otel_loopguard.turns.message_lists import MessageList, MessageLists, Request, is_drawn, latest
 from otel_loopguard.turns.scope import Scope, current_scope
 from otel_loopguard.turns.thinking import Thinking
+from otel_loopguard.turns.unanswered import UnansweredReplies
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -91,6 +92,7 @@ class ModelReader:
         self.is_used = False
         """True once a request was read. Then each call that an executor has run or refused is noted: ``executed``."""
         self.lists = MessageLists(self._dropped)
+        self.unanswered = UnansweredReplies()
         self.seen = ReportedCalls(guard)
         self.answer_tools: set[str] = set()
         """The names of tools whose call is the answer of an agent, as far as the adapters of frameworks know them."""
@@ -119,13 +121,19 @@ class ModelReader:
             with found.lock:
                 if request.tools == frozenset() and found.common(request.marks) < len(found.marks):
                     found = None  # a request of another purpose about the same messages, such as a summary of them
+        if caller is None:
+            self.unanswered.requests += 1
+            self.unanswered.has_tools |= request.tools != frozenset()
         if found is None and request.tools == frozenset():
             return Exchange(self, sent, request, scope)
         one, now = MessageList(caller) if found is None else found, self.guard.clock()
         with one.lock:
+            waited = one.is_unanswered and one.whole != hash(tuple(request.marks))
             delta = one.read(request, now)
             if delta.begins_turn:
                 one.opening = hash((previous, one.whole))
+        if caller is None and not dialect.demands(body):
+            self.unanswered.sent(request, one, delta, waited=waited)
         names: list[tuple[Any, ...]] = delta.written[-_MOST_NAMES:]
         if request.previous is not None:  # the id of a conversation stays the same
             names.append(("reply", request.previous))
@@ -148,6 +156,9 @@ class ModelReader:
         if len(self._judged) > _MOST_TURNS:
             self._judged.popitem(last=False)
         one = self._list_of_call(call)
+        if one is not None:
+            one.has_run = True
+            self.unanswered.answered(one)
         if one is not None and one.turn is not turn:
             self.join_turn(one, turn)  # of an agent's run whose requests are made outside of its scope
         if call.call_id is not None:
@@ -247,6 +258,7 @@ class ModelReader:
     def after_fork(self) -> None:
         """Forget the parent's message lists and calls in a child process."""
         self.lists.clear()
+        self.unanswered = UnansweredReplies()
         self.seen.clear()
         self._judged.clear()
         self._ended.clear()
@@ -594,6 +606,7 @@ class Exchange:
         one, now = self._list, self._reader.guard.clock()
         calls = [(call.id, call.name) for call in reply.calls if call.id is not None]
         names: list[Any] = [*calls]
+        self._reader.unanswered.has_tools |= bool(reply.calls)
         if reply.id is not None:
             names.append(("reply", reply.id))
             if self._request.caller is not None:  # its client may know the reply by another id

@@ -192,7 +192,9 @@ class Runtime:
 
     def unseen(self) -> Unseen:
         """Return what was not seen in this process."""
-        return Unseen(tuple(f"{name} {version}" for name, version in active_runtime.unread_clients.items()))
+        clients, found = active_runtime.unread_clients.items(), self.reader.unanswered
+        requests = 0 if found.has_tools else found.requests
+        return Unseen(tuple(f"{name} {version}" for name, version in clients), found.replies, requests)
 
     def _greet(self) -> bool:
         """Log the policy, if the program has set up logging. Return False if it has not."""

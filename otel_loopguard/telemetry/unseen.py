@@ -21,6 +21,18 @@ CLIENTS: Final = Sentence(
     "If an agent makes them, guard its tools with @otel_loopguard.tool, or send them through the gateway: "
     "docs/how-to/gateway.md",
 )
+_GUARD_THE_TOOLS: Final = "Guard the functions of its tools with @otel_loopguard.tool: docs/how-to/any-code.md"
+REPLIES: Final = Sentence(
+    "{replies} asked for tool calls, and no request brought their results: what the program writes into its own "
+    "prompts is not seen.",
+    _GUARD_THE_TOOLS,
+)
+TEXT: Final = Sentence(
+    "{requests} to a model were read, and none had tools: calls in plain text are not seen.",
+    f"If it is an agent: {_GUARD_THE_TOOLS[0].lower()}{_GUARD_THE_TOOLS[1:]}",
+)
+FEW_REPLIES: Final = 2
+"""So many are not told of: a program may also ask the same question again."""
 
 
 class Unseen(NamedTuple):
@@ -28,11 +40,19 @@ class Unseen(NamedTuple):
 
     clients: tuple[str, ...] = ()
     """The clients of model providers in use that are not read, with their versions."""
+    replies: int = 0
+    """The replies that asked for calls whose results did not come."""
+    requests: int = 0
+    """The requests to a model that were read, if none of them had tools; else 0."""
 
     def sentences(self, calls: int) -> Iterator[str]:
         """Yield a sentence with its remedy for each fact that matters in a process with so many calls."""
         if self.clients and not calls:
             yield _sentence(CLIENTS, names=", ".join(self.clients))
+        if self.replies > FEW_REPLIES:
+            yield _sentence(REPLIES, replies=f"{self.replies} replies")
+        if self.requests and not calls:
+            yield _sentence(TEXT, requests=f"{self.requests} request{'s' if self.requests > 1 else ''}")
 
 
 def _sentence(sentence: Sentence, **values: object) -> str:

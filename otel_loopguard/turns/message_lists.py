@@ -185,9 +185,9 @@ class MessageList:
 
     __slots__ = (
         "_last_number", "_message", "_numbers", "_replied", "_visible", "call_ids", "caller", "chain", "concluded",
-        "error", "kept_chain", "kept_turn", "lock", "marks", "names", "on_probation", "open_calls", "opening",
-        "owns_turn", "replies", "root", "sentences", "thinking", "ticks", "trace", "turn", "usage_key", "used",
-        "verdicts", "was_cut", "whole", "withdrawn",
+        "error", "has_run", "is_counted", "kept_chain", "kept_turn", "lock", "marks", "names", "on_probation",
+        "open_calls", "opening", "owns_turn", "replies", "root", "sentences", "thinking", "ticks", "trace", "turn",
+        "usage_key", "used", "verdicts", "was_cut", "whole", "withdrawn",
     )  # fmt: skip
 
     def __init__(self, caller: Caller | None = None) -> None:  # noqa: PLR0915 - what is known about a message list
@@ -195,6 +195,10 @@ class MessageList:
         """The sender whose requests find this list; None for requests of this process."""
         self.was_cut = False
         """True if the turn has calls that the last request no longer has."""
+        self.has_run = False
+        """True if an executor has run a call of it."""
+        self.is_counted = False
+        """True if it counts in ``UnansweredReplies``."""
         self.root: str | None = None
         """The first drawn id of a call in the requests; None if there is none."""
         self.replies: list[str] = []
@@ -472,6 +476,11 @@ class MessageList:
     def waits(self) -> bool:
         """True if the last reply has calls, and no request has repeated them yet."""
         return self._replied
+
+    @property
+    def is_unanswered(self) -> bool:
+        """True if the last reply has calls, and no call of this list has had a result, or was run by an executor."""
+        return self._replied and not self._last_number and not self.has_run
 
     def repeats_reply(self, request: Request) -> bool:
         """Return True if the request repeats a call of the last reply that has a drawn id."""

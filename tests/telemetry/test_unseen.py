@@ -75,3 +75,118 @@ def test_a_client_that_is_not_read_is_not_named_where_calls_were_seen(tmp_path: 
     seen = OLLAMA + "import otel_loopguard\notel_loopguard.call('look', {}, lambda: 1)\n"
     with Server(LOOP).running() as server:
         assert last_line(tmp_path, seen, server) == "otel_loopguard: 1 tool call, no loop."
+
+
+# --- calls that requests do not show -----------------------------------------------------------------------------
+
+OWN_PROMPT = """
+import sys
+from openai import OpenAI
+client = OpenAI(base_url=sys.argv[1] + "/v1", api_key="x")
+function = {"name": "read_file", "description": "Reads.", "parameters": {"type": "object", "properties": {}}}
+prompt = "task-1: who owns the files of this project, and since when?"
+def read_file(path):
+    return "text"
+MORE
+while True:
+    sent = [{"role": "system", "content": "You work with files."}, {"role": "user", "content": prompt}]
+    with SCOPE:
+        reply = client.chat.completions.create(
+            model="gpt-4.1", messages=sent, tools=[{"type": "function", "function": function}], CHOICE
+        )
+        if not reply.choices[0].message.tool_calls:
+            break
+        for call in reply.choices[0].message.tool_calls:
+            prompt += f"\\n<call>read_file(a)</call>\\n<result>{read_file('a')}</result>"
+"""
+HAND = "import otel_loopguard\nread_file = otel_loopguard.tool(read_file)\n"
+
+
+def own_prompt(*, more: str = "", scope: str = "open(sys.argv[0])", choice: str = "") -> str:
+    """A program that writes each result into its one prompt, with these parts."""
+    return OWN_PROMPT.replace("MORE", more).replace("SCOPE", scope).replace("CHOICE", choice)
+
+
+@pytest.mark.parametrize("scope", ["open(sys.argv[0])", "otel_loopguard.turn()"])
+def test_results_in_the_program_s_own_prompt_are_not_seen_and_that_is_said(scope: str, tmp_path: Path) -> None:
+    """Each reply asks for a call, and no request has a result: the number of replies, and what helps."""
+    pytest.importorskip("openai")
+    with Server(LOOP).running() as server:
+        line = last_line(tmp_path, own_prompt(more="import otel_loopguard\n", scope=scope), server)
+    assert len(server.exchanges) == 13
+    assert line.startswith(f"{SILENT} 12 replies asked for tool calls, and no request brought their results: ")
+    assert "@otel_loopguard.tool" in line
+
+
+def test_own_prompts_are_not_told_of_where_the_tools_are_guarded(tmp_path: Path) -> None:
+    """Who has followed the remedy reads the calls alone."""
+    pytest.importorskip("openai")
+    with Server(LOOP).running() as server:
+        line = last_line(tmp_path, own_prompt(more=HAND, scope="otel_loopguard.turn()"), server)
+    assert line == "otel_loopguard: 12 tool calls, no loop."
+
+
+def test_a_call_that_is_the_answer_is_not_told_of(tmp_path: Path) -> None:
+    """A program that demands a call reads its arguments, and has no result to send."""
+    pytest.importorskip("openai")
+    with Server(LOOP).running() as server:
+        line = last_line(tmp_path, own_prompt(choice="tool_choice='required'"), server)
+    assert "replies" not in line
+
+
+TASKS = """
+import json, sys
+from openai import OpenAI
+client = OpenAI(base_url=sys.argv[1] + "/v1", api_key="x")
+function = {"name": "read_file", "description": "Reads.", "parameters": {"type": "object", "properties": {}}}
+for number in range(12):
+    sent = [{"role": "user", "content": "task-QUESTION: who owns the files of this project?".replace("QUESTION", ID)}]
+    for _ in range(STEPS):
+        reply = client.chat.completions.create(
+            model="gpt-4.1", messages=sent, tools=[{"type": "function", "function": function}]
+        ).choices[0].message
+        sent.append(reply)
+        sent += [{"role": "tool", "tool_call_id": call.id, "content": "text"} for call in reply.tool_calls]
+"""
+
+
+@pytest.mark.parametrize(
+    ("steps", "question"), [(1, "str(number)"), (2, "str(number)"), (2, "'1'")], ids=["router", "tasks", "equal tasks"]
+)
+def test_the_last_reply_of_a_conversation_is_not_told_of(steps: int, question: str, tmp_path: Path) -> None:
+    """A program may act on a call, and send nothing back: twelve such conversations are no own prompt."""
+    pytest.importorskip("openai")
+    program = TASKS.replace("STEPS", str(steps)).replace("ID", question)
+    with Server(Looping(call("read_file", path="a"), rounds=99)).running() as server:
+        line = last_line(tmp_path, program, server)
+    assert len(server.exchanges) == 12 * steps
+    assert "replies" not in line
+
+
+TEXT = """
+import sys
+from openai import OpenAI
+client = OpenAI(base_url=sys.argv[1] + "/v1", api_key="x")
+sent = [{"role": "user", "content": "task-1: write ACTION: and a call"}]
+for _ in range(3):
+    reply = client.chat.completions.create(model="gpt-4.1", messages=sent)
+    sent += [reply.choices[0].message, {"role": "user", "content": "OBSERVATION: text"}]
+"""
+
+
+def test_calls_in_text_are_not_seen_and_that_is_said(tmp_path: Path) -> None:
+    """The requests were read, and had no tools: the number of requests, and what helps."""
+    pytest.importorskip("openai")
+    with Server(Looping("ACTION: read_file(a)")).running() as server:
+        line = last_line(tmp_path, TEXT, server)
+    assert line.startswith(f"{SILENT} 3 requests to a model were read, and none had tools: ")
+    assert "@otel_loopguard.tool" in line
+
+
+@pytest.mark.parametrize("program", ["import openai", "import otel_loopguard; otel_loopguard.instrument()"])
+def test_there_is_nothing_more_to_say_of_a_program_that_asks_no_model(program: str, tmp_path: Path) -> None:
+    """The line is as short as before."""
+    pytest.importorskip("openai")
+    with Server(LOOP).running() as server:
+        line = last_line(tmp_path, program, server)
+    assert line.startswith(f"{SILENT} If the program made any, ")

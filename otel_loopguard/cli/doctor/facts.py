@@ -54,6 +54,7 @@ def gather() -> dict[str, Any]:
         "frameworks": list(frameworks()),
         "clients": list(clients()),
         "unguarded": list(installed(active_runtime.unread_clients)),
+        "not_shown": {} if runtime is None else runtime.unseen()._asdict(),
         "telemetry": telemetry(),
         "instrumentations": sorted(instrumentations()),
     }

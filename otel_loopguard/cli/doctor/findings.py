@@ -14,6 +14,7 @@ from otel_loopguard.engine.vocabulary import Action
 from otel_loopguard.environment_variables import PREFIX
 from otel_loopguard.instrumentation.unguarded import IN_REQUESTS, UNREAD
 from otel_loopguard.policy_files.load import VARIABLES, WITH_MISTAKES
+from otel_loopguard.telemetry.unseen import FEW_REPLIES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -198,6 +199,17 @@ def _of_selftest(report: Report) -> Iterator[Finding]:
         yield finding("loop-ran")
 
 
+def _of_requests(reports: Sequence[Report]) -> Iterator[Finding]:
+    """Yield what the requests to models show that are read, where they do not show the calls."""
+    shown = [report["not_shown"] for report in reports]
+    replies, requests = (sum(one.get(name, 0) for one in shown) for name in ("replies", "requests"))
+    if replies > FEW_REPLIES:
+        yield finding("replies-not-answered", replies=f"{replies:,} replies")
+    is_silent = not any(report["calls"] or report["text_protocols"] for report in reports)
+    if requests and is_silent:
+        yield finding("requests-without-tools", requests=counted(requests, "request"))
+
+
 def _of_calls(reports: Sequence[Report]) -> Iterator[Finding]:
     watched: Counter[str] = Counter()
     for report in reports:
@@ -207,6 +219,7 @@ def _of_calls(reports: Sequence[Report]) -> Iterator[Finding]:
     from_spans = sum(report["from_spans"] for report in reports)
     if not from_spans and not any(report["calls"] for report in reports):
         yield finding("no-calls")
+    yield from _of_requests(reports)
     for source, count in watched.items():
         yield finding("only-observed", source=source, calls=counted(count, "call"))
     caught = sum(report["caught"] for report in reports)
