@@ -251,6 +251,10 @@ class ModelReader:
             self.runs.close_turn(one.turn)
         one.turn, one.owns_turn = None, False
 
+    def open_turns(self) -> Iterator[Turn]:
+        """Yield the turns that no new message of a user has ended yet, the latest last."""
+        return (one.turn for one in self.lists if one.turn is not None and one.owns_turn)
+
     def _dropped(self, one: MessageList) -> None:
         with self.shield("model.drop"):
             self.end_turn(one)

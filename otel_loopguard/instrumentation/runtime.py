@@ -27,6 +27,7 @@ from otel_loopguard.telemetry.settings import Settings
 from otel_loopguard.telemetry.unseen import Unseen
 from otel_loopguard.telemetry.watcher import SpanWatcher
 from otel_loopguard.turns.attribution import Attribution
+from otel_loopguard.turns.equal_turns import EqualTurns
 from otel_loopguard.turns.gc_safety import garbage_collector
 from otel_loopguard.turns.last_turns import LastTurns
 from otel_loopguard.turns.runs import Runs
@@ -95,6 +96,7 @@ class Runtime:
             logger_provider=logger_provider,
         )
         self.usage = UsageLedger(self._book_usage)
+        self.equal_turns = EqualTurns()
         self.runs = Runs(self.guard, self.conversations, self._turn_over)
         self.reader = ModelReader(self.guard, self.runs, self.providers, self.usage, self.shield)
         self.reader.answer_tools = active_runtime.answer_tools
@@ -170,6 +172,8 @@ class Runtime:
             self.providers.events.sum_up(turn.id)
         with self.shield("turn.end"):
             self.usage.close(turn.id)
+        with self.shield("turn.compare"):
+            self.equal_turns.over(turn)
 
     def _book_usage(self, usage: Usage, context: Context, *, is_loop: bool) -> None:
         with self.shield("usage.book"):
@@ -194,7 +198,8 @@ class Runtime:
         """Return what was not seen in this process."""
         clients, found = active_runtime.unread_clients.items(), self.reader.unanswered
         requests = 0 if found.has_tools else found.requests
-        return Unseen(tuple(f"{name} {version}" for name, version in clients), found.replies, requests)
+        turns = self.equal_turns.longest_with(self.reader.open_turns())
+        return Unseen(tuple(f"{name} {version}" for name, version in clients), found.replies, requests, turns)
 
     def _greet(self) -> bool:
         """Log the policy, if the program has set up logging. Return False if it has not."""
@@ -214,6 +219,7 @@ class Runtime:
             self.deferred_ends.clear()
             self.conversations.clear()
             self.usage.clear()
+            self.equal_turns = EqualTurns()
             self.attribution.clear()
             self.open_spans.clear()
             self.watcher.clear()

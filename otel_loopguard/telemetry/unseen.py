@@ -33,6 +33,13 @@ TEXT: Final = Sentence(
 )
 FEW_REPLIES: Final = 2
 """So many are not told of: a program may also ask the same question again."""
+TURNS: Final = Sentence(
+    "{turns} turns in a row made the same calls and got the same results, and calls are not compared across turns.",
+    "If they are steps of one task, open one otel_loopguard.turn() around it; if a scheduler wakes the agent, set "
+    'scope = "conversation": docs/how-to/heartbeats.md',
+)
+FEW_TURNS: Final = 9
+"""So many are not told of, as with ``no_novelty.turns`` in a conversation that is remembered."""
 
 
 class Unseen(NamedTuple):
@@ -45,12 +52,17 @@ class Unseen(NamedTuple):
     requests: int = 0
     """The requests to a model that were read, if none of them had tools; else 0."""
 
+    turns: int = 0
+    """The turns in a row that made the same calls and got the same results."""
+
     def sentences(self, calls: int) -> Iterator[str]:
         """Yield a sentence with its remedy for each fact that matters in a process with so many calls."""
         if self.clients and not calls:
             yield _sentence(CLIENTS, names=", ".join(self.clients))
         if self.replies > FEW_REPLIES:
             yield _sentence(REPLIES, replies=f"{self.replies} replies")
+        if self.turns > FEW_TURNS:
+            yield _sentence(TURNS, turns=self.turns)
         if self.requests and not calls:
             yield _sentence(TEXT, requests=f"{self.requests} request{'s' if self.requests > 1 else ''}")
 

@@ -558,6 +558,9 @@ class MessageLists:
     def __len__(self) -> int:
         return len(self._lists)
 
+    def __iter__(self) -> Iterator[MessageList]:
+        return iter(list(self._lists.values()))
+
     def find(self, request: Request, turn: Turn | None) -> MessageList | None:
         """Return the list that the request continues; None for a new one. ``turn``: of the agent's run around it."""
         if request.caller is not None:

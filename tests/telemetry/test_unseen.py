@@ -123,7 +123,8 @@ def test_own_prompts_are_not_told_of_where_the_tools_are_guarded(tmp_path: Path)
     pytest.importorskip("openai")
     with Server(LOOP).running() as server:
         line = last_line(tmp_path, own_prompt(more=HAND, scope="otel_loopguard.turn()"), server)
-    assert line == "otel_loopguard: 12 tool calls, no loop."
+    assert line.startswith("otel_loopguard: 12 tool calls, no loop.")
+    assert "replies" not in line
 
 
 def test_a_call_that_is_the_answer_is_not_told_of(tmp_path: Path) -> None:
@@ -190,3 +191,72 @@ def test_there_is_nothing_more_to_say_of_a_program_that_asks_no_model(program: s
     with Server(LOOP).running() as server:
         line = last_line(tmp_path, program, server)
     assert line.startswith(f"{SILENT} If the program made any, ")
+
+
+# --- turns that are equal ----------------------------------------------------------------------------------------
+
+MESSAGES = """
+import contextlib, sys
+import otel_loopguard
+from openai import OpenAI
+client = OpenAI(base_url=sys.argv[1] + "/v1", api_key="x")
+function = {"name": "read_file", "description": "Reads.", "parameters": {"type": "object", "properties": {}}}
+sent = []
+with SCOPE:
+    for number in range(12):
+        if FRESH:
+            sent = []
+        sent.append({"role": "user", "content": f"task-1: go on with step {number}."})
+        while True:
+            reply = client.chat.completions.create(
+                model="gpt-4.1", messages=sent, tools=[{"type": "function", "function": function}]
+            ).choices[0].message
+            sent.append(reply)
+            if not reply.tool_calls:
+                break
+            for call in reply.tool_calls:
+                sent.append({"role": "tool", "tool_call_id": call.id, "content": "the text of the file"})
+"""
+
+
+def messages(*, fresh: bool, scope: str = "contextlib.nullcontext()") -> str:
+    """A program that writes the user's messages itself."""
+    return MESSAGES.replace("FRESH", str(fresh)).replace("SCOPE", scope)
+
+
+CONTINUES = Looping(call("read_file", path="a"), "I have read it. There is more to do.", rounds=99)
+FRESH = pytest.mark.parametrize("fresh", [False, True], ids=["continue", "fresh prompts"])
+
+
+@FRESH
+def test_messages_of_the_program_that_repeat_each_other_are_told_of(fresh: bool, tmp_path: Path) -> None:
+    """Each is a turn of its own, so nothing is refused: the number of turns, and the settings that help."""
+    pytest.importorskip("openai")
+    with Server(CONTINUES).running() as server:
+        line = last_line(tmp_path, messages(fresh=fresh), server)
+    assert len(server.exchanges) == 24
+    assert line.startswith("otel_loopguard: 12 tool calls, no loop. 12 turns in a row made the same calls and got the")
+    assert "otel_loopguard.turn()" in line
+    assert 'scope = "conversation": docs/how-to/heartbeats.md' in line
+
+
+@FRESH
+def test_the_remedy_for_messages_of_the_program_ends_the_loop(fresh: bool, tmp_path: Path) -> None:
+    """In one turn the same calls are a loop, also where each prompt has lost the results of the one before."""
+    pytest.importorskip("openai")
+    scope = "contextlib.suppress(otel_loopguard.ToolLoopError), otel_loopguard.turn()"
+    program = messages(fresh=fresh, scope=scope).replace("range(12)", "range(45)")
+    with Server(CONTINUES).running() as server:
+        line = last_line(tmp_path, program, server)
+    assert len(server.exchanges) < 60
+    assert "1 loop" in line
+    assert line.endswith("1 run ended.")
+    assert "in a row" not in line
+
+
+def test_turns_that_read_something_new_are_not_told_of(tmp_path: Path) -> None:
+    """A program whose messages bring work on is left alone."""
+    pytest.importorskip("openai")
+    changes = messages(fresh=False).replace('"the text of the file"', 'f"the text of file {number}"')
+    with Server(CONTINUES).running() as server:
+        assert last_line(tmp_path, changes, server) == "otel_loopguard: 12 tool calls, no loop."

@@ -105,6 +105,7 @@ KINDS = {
         "Run a task that calls tools. If it did, put @otel_loopguard.tool on their functions, and one message's work "
         "into `with otel_loopguard.turn():`."),
     "replies-not-answered": FindingKind(WARNS, *unseen.REPLIES),
+    "equal-turns": FindingKind(WARNS, *unseen.TURNS),
     "requests-without-tools": FindingKind(WARNS, *unseen.TEXT),
     "only-observed": FindingKind(BREAKS,
         "{calls} belong to no known turn (source: {source}): loops in them are reported, and not stopped.",

@@ -14,7 +14,7 @@ from otel_loopguard.engine.vocabulary import Action
 from otel_loopguard.environment_variables import PREFIX
 from otel_loopguard.instrumentation.unguarded import IN_REQUESTS, UNREAD
 from otel_loopguard.policy_files.load import VARIABLES, WITH_MISTAKES
-from otel_loopguard.telemetry.unseen import FEW_REPLIES
+from otel_loopguard.telemetry.unseen import FEW_REPLIES, FEW_TURNS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -199,12 +199,15 @@ def _of_selftest(report: Report) -> Iterator[Finding]:
         yield finding("loop-ran")
 
 
-def _of_requests(reports: Sequence[Report]) -> Iterator[Finding]:
-    """Yield what the requests to models show that are read, where they do not show the calls."""
+def _of_what_was_not_shown(reports: Sequence[Report]) -> Iterator[Finding]:
+    """Yield what the requests and turns that were read show of calls that could not be judged, or not together."""
     shown = [report["not_shown"] for report in reports]
     replies, requests = (sum(one.get(name, 0) for one in shown) for name in ("replies", "requests"))
     if replies > FEW_REPLIES:
         yield finding("replies-not-answered", replies=f"{replies:,} replies")
+    turns = max(one.get("turns", 0) for one in shown)
+    if turns > FEW_TURNS:
+        yield finding("equal-turns", turns=turns)
     is_silent = not any(report["calls"] or report["text_protocols"] for report in reports)
     if requests and is_silent:
         yield finding("requests-without-tools", requests=counted(requests, "request"))
@@ -219,7 +222,7 @@ def _of_calls(reports: Sequence[Report]) -> Iterator[Finding]:
     from_spans = sum(report["from_spans"] for report in reports)
     if not from_spans and not any(report["calls"] for report in reports):
         yield finding("no-calls")
-    yield from _of_requests(reports)
+    yield from _of_what_was_not_shown(reports)
     for source, count in watched.items():
         yield finding("only-observed", source=source, calls=counted(count, "call"))
     caught = sum(report["caught"] for report in reports)
