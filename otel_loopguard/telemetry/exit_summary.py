@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any, Final
 from otel_loopguard.engine.quoting import clean_name
 from otel_loopguard.interrupts import pass_interrupt
 from otel_loopguard.shield import Shield
-from otel_loopguard.telemetry.unseen import Unseen
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
+
+    from otel_loopguard.telemetry.unseen import Unseen
 
 
 REFUSED: Final = "refused"
@@ -45,7 +46,7 @@ class ExitSummary:
         self.ended = 0
         """Runs that the guard ended."""
         self._is_on: Callable[[], bool] | None = None
-        self._unseen: Callable[[], Unseen] = Unseen
+        self._unseen: Callable[[], Unseen] | None = None
         self._is_forked = self._has_forked = False
 
     def count_ending(self, ending: str, *, is_nudged: bool) -> None:
@@ -87,17 +88,20 @@ class ExitSummary:
                 parts.append(f"{_number(self.raised, 'call')} ended with ToolLoopError")
             if self.ended:
                 parts.append(f"{_number(self.ended, 'run')} ended")
-            return " ".join([f"otel_loopguard: {', '.join(parts)}.", *self._unseen().sentences(self.calls)])
+            return " ".join([f"otel_loopguard: {', '.join(parts)}.", *self._not_seen()])
         if is_child or self._has_forked or _has_workers() or self._is_on is None or not self._is_on():
             return None
         return " ".join(
             [
                 "otel_loopguard: on, but saw no tool call: nothing was guarded here.",
-                *self._unseen().sentences(0),
+                *self._not_seen(),
                 "If the program made any, run it with `otel-loopguard doctor -- COMMAND`.",
                 "OTEL_PYTHON_LOOPGUARD_SUMMARY=off switches this line off.",
             ]
         )
+
+    def _not_seen(self) -> Iterable[str]:
+        return () if self._unseen is None else self._unseen().sentences(self.calls)
 
     def _print(self) -> None:
         """Print the line on standard error, unless that is closed or would block."""
