@@ -36,6 +36,7 @@ PATCHED_MODULES: Final = {
         "agents.tool",
     ),
     "pydantic_ai": ("pydantic_ai._tool_manager", "pydantic_ai.agent", "pydantic_ai.tool_manager"),
+    "smolagents": ("smolagents.agents", "smolagents.local_python_executor", "smolagents.tools"),
     "threads": ("concurrent.futures.thread",),
 }
 """The modules that hold the targets of each framework, in all its versions."""

@@ -1,0 +1,206 @@
+"""smolagents: the calls of a ``ToolCallingAgent``, those in the code of a ``CodeAgent``, and managed agents.
+
+In code, a refusal is an exception, and a sentence for the model is printed: the code takes a result for a value, and
+may write it to a file.
+"""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import replace
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from opentelemetry.context import get_current
+
+from otel_loopguard.engine.vocabulary import ToolCall
+from otel_loopguard.errors import ToolLoopError
+from otel_loopguard.instrumentation.content import appended, arguments_of
+from otel_loopguard.instrumentation.runtime import active_runtime
+from otel_loopguard.instrumentation.targets import (
+    CallStyle,
+    CallTarget,
+    Framework,
+    Reading,
+    RunTarget,
+    ToolAdapter,
+    ToolTarget,
+)
+from otel_loopguard.instrumentation.wrappers import wrapper_of
+from otel_loopguard.turns.runs import RunInfo
+from otel_loopguard.turns.scope import current_scope
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from otel_loopguard.instrumentation.targets import Original, Target
+
+_INTERPRETER: Final = "smolagents.local_python_executor"
+_ANSWERS: Final = frozenset({"final_answer"})
+_OPTIONS: Final = frozenset({"sanitize_inputs_outputs"})
+"""Keywords of ``Tool.__call__`` that are no arguments of the tool."""
+
+# --- a message of the model --------------------------------------------------------------------------------------
+
+
+class _Message(NamedTuple):
+    """What the model asked for last: calls, or code."""
+
+    tick: int
+    """The turn's tick when it was written."""
+    state: dict[str, Any] | None
+    """The state of the interpreter that runs the code, with what the code printed; None without code."""
+
+
+_MESSAGE: Final = "smolagents.message"
+
+
+def _begin_message(state: dict[str, Any] | None = None) -> None:
+    scope = current_scope()
+    if scope is not None and scope.run_state is not None and scope.call is None:
+        scope.run_state.steps[_MESSAGE] = _Message(scope.turn.tick, state)
+        scope.run_state.span_context = get_current()  # the code may run in a thread without it
+
+
+def _last_message() -> _Message | None:
+    scope = current_scope()
+    return None if scope is None or scope.run_state is None else scope.run_state.steps.get(_MESSAGE)
+
+
+def _process_tool_calls(original: Original) -> Callable[..., Any]:
+    def process_tool_calls(*given: Any, **kwargs: Any) -> Any:
+        runtime = active_runtime.instrumented
+        if runtime is not None:
+            with runtime.shield("adapter.message"):
+                _begin_message()
+        return (yield from original.unbound(*given, **kwargs))
+
+    return process_tool_calls
+
+
+def _run_code(original: Original) -> Callable[..., Any]:
+    def run_code(*given: Any, **kwargs: Any) -> Any:
+        runtime = active_runtime.instrumented
+        if runtime is None:
+            return original.unbound(*given, **kwargs)
+        with runtime.shield("adapter.message"):
+            _begin_message(given[0].state)
+        try:
+            return original.unbound(*given, **kwargs)
+        finally:
+            with runtime.shield("adapter.message"):
+                _begin_message()  # a tool that is called between two messages is the program's own call
+
+    return run_code
+
+
+# --- a call of a ToolCallingAgent --------------------------------------------------------------------------------
+
+
+def _read(instance: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Reading | None:
+    name, arguments = (*args, *(kwargs[key] for key in ("tool_name", "arguments")[len(args) :]))
+    if name in _ANSWERS:
+        return None
+    message, known = _last_message(), {*instance.tools, *instance.managed_agents}
+    written = None if message is None else message.tick
+    call = ToolCall(name, arguments_of(arguments), known_tools=known, written=written)
+    return Reading(call, agent_name=getattr(instance, "name", None))
+
+
+CALL = ToolAdapter(
+    read=_read,
+    answer=lambda reading, content, error: content,
+    annotate=lambda reading, result, text: appended(result, text),
+    error=lambda: ToolLoopError,
+)
+
+# --- a call in the code of a CodeAgent ---------------------------------------------------------------------------
+
+
+class ToolCallRefused(Exception):  # noqa: N818 - the model reads its name in front of the refusal
+    """A refused call in the code of a ``CodeAgent``: the code ends here, and the model reads the text."""
+
+
+def _read_in_code(instance: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Reading | None:
+    message = _last_message()
+    if message is None or message.state is None or instance.name in _ANSWERS:
+        return None
+    arguments = {name: value for name, value in kwargs.items() if name not in _OPTIONS}
+    if len(args) == 1 and not arguments and isinstance(args[0], dict) and set(args[0]) <= set(instance.inputs):
+        arguments = args[0]  # as smolagents reads it
+    else:
+        arguments.update(zip(instance.inputs, args))  # noqa: B905 - too many fail in the tool
+    call = ToolCall(instance.name, arguments, known_tools=(instance.name,), written=message.tick)
+    return Reading(call, note=message.state)
+
+
+def _answer_in_code(reading: Reading, content: Any, error: bool) -> Any:
+    return ToolCallRefused(content) if error else content
+
+
+def _print(reading: Reading, result: Any, text: str) -> Any:
+    """Print the sentence as the code prints, and leave the result alone."""
+    reading.note["_print_outputs"] += f"{text}\n"
+    return result
+
+
+def _read_unknown(instance: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Reading | None:
+    """Read a call of a function that does not exist, as the interpreter looks for it."""
+    call, *places = args[:4]
+    name, message = getattr(call.func, "id", None), _last_message()
+    if name is None or message is None or message.state is None or any(name in place for place in places):
+        return None
+    if name in import_module(_INTERPRETER).ERRORS:
+        return None
+    tools = {name for name, one in places[1].items() if hasattr(one, "inputs")}
+    unknown = ToolCall(name, {"code": ast.unparse(call)}, known_tools=tools, written=message.tick)
+    return Reading(unknown, note=message.state)
+
+
+IN_CODE = ToolAdapter(read=_read_in_code, answer=_answer_in_code, annotate=_print)
+UNKNOWN_IN_CODE = replace(IN_CODE, read=_read_unknown)
+
+
+def _in_code(module: str, path: str, adapter: ToolAdapter = IN_CODE) -> CallTarget:
+    def wrapper(original: Original) -> Callable[..., Any]:
+        guarded = wrapper_of(ToolTarget(module, path, adapter), original)
+
+        def call(*given: Any, **kwargs: Any) -> Any:
+            result = guarded(*given, **kwargs)
+            if type(result) is ToolCallRefused:
+                raise result
+            return result
+
+        return call
+
+    return CallTarget(module, path, wrapper)
+
+
+# --- a run -------------------------------------------------------------------------------------------------------
+
+
+def _read_run(instance: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> RunInfo:
+    return RunInfo(agent_name=getattr(instance, "name", None), can_continue=False)
+
+
+_TARGETS: tuple[Target, ...] = (
+    CallTarget("smolagents.agents", "ToolCallingAgent.process_tool_calls", _process_tool_calls),
+    ToolTarget("smolagents.agents", "ToolCallingAgent.execute_tool_call", CALL),
+    CallTarget(_INTERPRETER, "LocalPythonExecutor.__call__", _run_code),
+    _in_code(_INTERPRETER, "evaluate_call", UNKNOWN_IN_CODE),
+    _in_code("smolagents.tools", "Tool.__call__"),
+    _in_code("smolagents.tools", "PipelineTool.__call__"),
+    _in_code("smolagents.agents", "MultiStepAgent.__call__"),
+    RunTarget("smolagents.agents", "MultiStepAgent._run_stream", _read_run, CallStyle.GENERATOR),
+)
+
+FRAMEWORK = Framework(
+    "smolagents",
+    _TARGETS,
+    title="smolagents",
+    notes="in the code of a `CodeAgent` a refusal is an exception; code that runs remotely (E2B, Docker, ...) is not "
+    "seen; managed agents are child turns",
+    answer_tools=_ANSWERS,
+    modules=("smolagents",),
+    versions={"oldest": ("smolagents==1.22.0",), "newest": ("smolagents",)},
+)
