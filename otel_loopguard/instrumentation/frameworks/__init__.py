@@ -28,6 +28,10 @@ PATCHED_MODULES: Final = {
         "langgraph.pregel.loop",
         "langgraph.pregel.main",
     ),
+    "llama_index": (
+        "llama_index.core.agent.workflow.base_agent",
+        "llama_index.core.agent.workflow.multi_agent_workflow",
+    ),
     "mcp": ("mcp.client.client", "mcp.client.session"),
     "openai_agents": (
         "agents.run",
