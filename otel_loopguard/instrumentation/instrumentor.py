@@ -98,9 +98,9 @@ class LoopGuardInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # the base
             for name, modules in room.PATCHED_MODULES.items():
                 for module in modules:
                     if (module.partition(".")[0] in sys.stdlib_module_names) is standard:
-                        when_imported(module, partial(self._patch, f"{room.__name__}.{name}", fact))
+                        when_imported(module, partial(self._patch, f"{room.__name__}.{name}", fact, module))
 
-    def _patch(self, adapter: str, fact: str, module: ModuleType) -> None:
+    def _patch(self, adapter: str, fact: str, name: str, module: ModuleType) -> None:
         """Import the adapter, and patch a module of its framework. Runs inside the program's import statement."""
         process_start.wake()
         if process_start.watcher is None:  # the guard was switched off
@@ -116,7 +116,7 @@ class LoopGuardInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # the base
                 found = getattr(import_module(adapter), fact)
                 active_runtime.add_answer_tools(getattr(found, "answer_tools", ()))
                 self._patches.setdefault(adapter, Patches(found.targets, getattr(found, "native_scopes", ())))
-            self._patches[adapter].patch(module)
+            self._patches[adapter].patch(name, module)
 
     def _uninstrument(self, **kwargs: Any) -> None:  # noqa: ARG002 - the signature of the base class
         from otel_loopguard.instrumentation.runtime import active_runtime  # noqa: PLC0415 - see above

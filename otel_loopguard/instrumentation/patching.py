@@ -11,6 +11,7 @@ import inspect
 import logging
 import sys
 from dataclasses import replace
+from functools import partial
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary
@@ -60,17 +61,20 @@ class Patches:
     def install(self) -> None:
         """Patch the modules that are imported already, and the rest when they are imported."""
         for module in dict.fromkeys(target.module for target in self._targets):
-            when_imported(module, self.patch)
+            when_imported(module, partial(self.patch, module))
 
-    def patch(self, module: ModuleType) -> None:
-        """Patch the targets in one module, if the guard is on. If one cannot be patched, the others still are."""
+    def patch(self, name: str, module: ModuleType) -> None:
+        """Patch the targets in one module, if the guard is on. If one cannot be patched, the others still are.
+
+        ``name``: the one that it is imported by. CrewAI overwrites the ``__name__`` of its modules.
+        """
         process_start.wake()
         runtime = active_runtime.instrumented
         if runtime is None:
             return
-        if module.__name__.partition(".")[0] not in sys.stdlib_module_names:  # its threads are in every program
+        if name.partition(".")[0] not in sys.stdlib_module_names:  # its threads are in every program
             active_runtime.expects_calls = True
-        here = [target for target in self._targets if target.module == module.__name__]
+        here = [target for target in self._targets if target.module == name]
         missing = []
         for target in here:
             found = False
@@ -81,8 +85,8 @@ class Patches:
             elif isinstance(target, ToolTarget):
                 active_runtime.patched_scopes.update(self._native_scopes)
         if missing:
-            with runtime.shield(f"patch.{module.__name__}"):
-                warn_of_missing(module.__name__, here, missing)
+            with runtime.shield(f"patch.{name}"):
+                warn_of_missing(name, here, missing)
 
     def restore(self) -> list[str]:
         """Remove our patches. Return the places, as ``module:path``, of patches that stay: another library wraps them.

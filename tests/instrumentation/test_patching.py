@@ -90,6 +90,15 @@ def test_a_missing_place_is_passed_over(framework: Any, runtime: Runtime) -> Non
     assert not runtime.shield.seen
 
 
+def test_a_module_that_calls_itself_another_name_is_patched(framework: Any, runtime: Runtime) -> None:
+    """The name that a module is imported by counts: CrewAI gives its modules the ``__name__`` of another one."""
+    framework.__name__ = "another_name"
+    Patches(TARGETS).install()
+    assert is_ours(framework.run)
+    Patches(TARGETS).restore()
+    assert framework.run is run
+
+
 def test_installing_twice_wraps_once(framework: Any, runtime: Runtime) -> None:
     """A second import hook does not wrap a function again."""
     Patches(TARGETS).install()
