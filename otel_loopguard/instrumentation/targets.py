@@ -98,9 +98,10 @@ class ToolAdapter:
     by_run: bool = False
     """True if each call has the id of its run. Then a call inside another call, but of another run, is a call of its
     own. Otherwise it is a layer of the outer call, and is not counted."""
-    error: Callable[[], type[ToolLoopError]] | None = None
-    """Return the subclass of ``ToolLoopError`` that the framework passes on to its caller. None if the framework
-    catches every ``Exception``: then a ``BaseException`` carries the error to the wrapper of the run."""
+    error: Callable[[], type[ToolLoopError] | None] | None = None
+    """Return the subclass of ``ToolLoopError`` that the framework passes on to its caller. None, or a function that
+    returns None, if this version catches every ``Exception``: then a ``BaseException`` carries the error to the wrapper
+    of the run."""
 
 
 @dataclass(frozen=True)
