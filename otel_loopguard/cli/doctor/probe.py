@@ -171,13 +171,7 @@ def _forked() -> None:
 
 # --- the places where it listens -----------------------------------------------------------------------------------
 
-_LIMITS = (
-    *(limit for framework in FRAMEWORKS for limit in framework.limits),
-    # Of a framework that is not patched yet.
-    FrameworkLimit(
-        "CrewAI's check of repeated tool usage", "crewai.tools.tool_usage", "ToolUsage._check_tool_repeated_usage"
-    ),
-)
+_LIMITS = tuple(limit for framework in FRAMEWORKS for limit in framework.limits)
 
 
 class _TextProtocol(NamedTuple):

@@ -15,6 +15,16 @@ if TYPE_CHECKING:
     FRAMEWORKS: tuple[Framework, ...]
 
 PATCHED_MODULES: Final = {
+    "crewai": (
+        "crewai.agent.core",
+        "crewai.agents.agent_executor",
+        "crewai.agents.crew_agent_executor",
+        "crewai.agents.step_executor",
+        "crewai.experimental.agent_executor",
+        "crewai.lite_agent",
+        "crewai.utilities.agent_utils",
+        "crewai.utilities.tool_utils",
+    ),
     "langchain": (
         "langchain.agents.agent",
         "langchain.agents.structured_output",
