@@ -104,6 +104,21 @@ class ToolAdapter:
     of the run."""
 
 
+class Items(NamedTuple):
+    """The items of a generator that a method returns in its result: the tool runs while the framework reads them."""
+
+    find: Callable[[Any], Any]
+    """Return the generator, plain or async, in a result; None if there is none."""
+    put: Callable[[Any, Any, Any], None]
+    """Put another generator in its place, given the instance of the method and the result."""
+    said: Callable[[Any], str]
+    """Return what the model reads of an item."""
+    result_of: Callable[[str], Any]
+    """Make a result of the framework's type, for the adapter, from what the model reads of all items."""
+    text_in: Callable[[Any], str]
+    """Return the text of such a result."""
+
+
 @dataclass(frozen=True)
 class ToolTarget:
     """A function in which the framework runs one tool call."""
@@ -118,6 +133,8 @@ class ToolTarget:
     turned_down: Callable[[Any], bool] | None = None
     """For a check that runs before the tool, such as a guardrail: return True if the check's result rejects the call.
     That result is then the call's outcome."""
+    items: Items | None = None
+    """For a method that may return a generator: the call lasts until its last item."""
     fatal: bool = False
     """True if the function shows a call only by raising, which ends the run. The call is read after the exception."""
     optional: bool = False

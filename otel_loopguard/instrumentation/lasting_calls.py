@@ -1,0 +1,162 @@
+"""Wrap functions that may return a generator, in which the tool runs: the call lasts until its last item is read.
+
+The framework joins the items to a text for its model. So a sentence that is due is one more item.
+"""
+
+from __future__ import annotations
+
+from contextlib import AsyncExitStack, ExitStack, aclosing, closing
+from types import AsyncGeneratorType
+from typing import TYPE_CHECKING, Any
+
+from otel_loopguard.errors import ToolLoopError
+from otel_loopguard.instrumentation.runtime import active_runtime
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Iterator
+
+    from otel_loopguard.instrumentation.call import GuardedCall
+    from otel_loopguard.instrumentation.targets import Items, Original, ToolTarget
+
+    OpenCall = Callable[..., GuardedCall | None]
+
+
+def lasting_tool(open_call: OpenCall, target: ToolTarget, items: Items, original: Original) -> Callable[..., Any]:
+    """Wrap a plain method."""
+    function = original.unbound
+
+    def guarded(*given: Any, **kwargs: Any) -> Any:
+        call = open_call(active_runtime.instrumented, target.adapter, given[0], given[1:], kwargs)
+        if call is None:
+            return function(*given, **kwargs)
+        try:
+            with ExitStack() as stack:
+                stack.enter_context(call)
+                if call.answered:
+                    return call.answer
+                result = function(*given, **kwargs)
+                source = _source(call, items, result)
+                if source is None:
+                    return call.result(result)
+                stack.pop_all()
+                return _lasting(call, items, given[0], result, source)
+        except BaseException:
+            call.cut_short()
+            raise
+
+    return guarded
+
+
+def lasting_tool_async(open_call: OpenCall, target: ToolTarget, items: Items, original: Original) -> Callable[..., Any]:
+    """Wrap an async method, whose generator may be plain or async."""
+    function = original.unbound
+
+    async def guarded(*given: Any, **kwargs: Any) -> Any:
+        call = open_call(active_runtime.instrumented, target.adapter, given[0], given[1:], kwargs)
+        if call is None:
+            return await function(*given, **kwargs)
+        try:
+            async with AsyncExitStack() as stack:
+                await stack.enter_async_context(call)
+                if call.answered:
+                    return call.answer
+                result = await function(*given, **kwargs)
+                source = _source(call, items, result)
+                if source is None:
+                    return await call.aresult(result)
+                stack.pop_all()
+                return _lasting(call, items, given[0], result, source)
+        except BaseException:
+            call.cut_short()
+            raise
+
+    return guarded
+
+
+def _source(call: GuardedCall, items: Items, result: Any) -> Any:
+    with call.runtime.shield("generator.item"):
+        return items.find(result)
+    return None
+
+
+def _lasting(call: GuardedCall, items: Items, instance: Any, result: Any, source: Any) -> Any:
+    """Leave the call open, and put the generator that ends it in place of the tool's."""
+    call.suspend()
+    follow = _async_items if isinstance(source, AsyncGeneratorType) else _items
+    items.put(instance, result, follow(call, items, source))
+    return result
+
+
+class _Read:
+    """What the model reads of the items."""
+
+    def __init__(self, call: GuardedCall, items: Items) -> None:
+        self._call = call
+        self._items = items
+        self._text = ""
+
+    def resume(self) -> None:
+        with self._call.runtime.shield("generator.item"):
+            self._call.resume()
+
+    def add(self, item: Any) -> None:
+        with self._call.runtime.shield("generator.item"):
+            self._text += self._items.said(item)
+            self._call.suspend()
+
+    def result(self) -> Any:
+        return self._items.result_of(self._text)
+
+    def rest(self, longer: Any) -> str:
+        """Return the sentence that was added to the result."""
+        return self._items.text_in(longer)[len(self._text) :]
+
+    def inner_abort(self, error: ToolLoopError) -> str:
+        """Return the text of an error that has ended a run inside this call; raise any other."""
+        if not self._call.take_inner_abort(error):
+            raise error
+        return str(error)
+
+
+def _items(call: GuardedCall, items: Items, source: Any) -> Iterator[Any]:
+    read, sentence = _Read(call, items), ""
+    try:
+        with ExitStack() as stack:
+            stack.push(call.__exit__)
+            stack.enter_context(closing(source))
+            while True:
+                read.resume()
+                try:
+                    item = next(source)
+                except StopIteration:
+                    with call.runtime.shield("generator.end"):
+                        sentence = read.rest(call.result(read.result()))
+                    break
+                read.add(item)
+                yield item
+    except ToolLoopError as error:
+        sentence = read.inner_abort(error)
+    if sentence:
+        yield sentence
+
+
+async def _async_items(call: GuardedCall, items: Items, source: Any) -> AsyncIterator[Any]:
+    read, sentence = _Read(call, items), ""
+    try:
+        async with AsyncExitStack() as stack:
+            stack.push_async_exit(call.__aexit__)
+            await stack.enter_async_context(aclosing(source))
+            while True:
+                read.resume()
+                try:
+                    item = await anext(source)
+                except StopAsyncIteration:
+                    with call.runtime.shield("generator.end"):
+                        sentence = read.rest(await call.aresult(read.result()))
+                    break
+                read.add(item)
+                yield item
+    except ToolLoopError as error:
+        sentence = read.inner_abort(error)
+    if sentence:
+        yield sentence
