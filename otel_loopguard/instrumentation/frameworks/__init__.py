@@ -15,6 +15,14 @@ if TYPE_CHECKING:
     FRAMEWORKS: tuple[Framework, ...]
 
 PATCHED_MODULES: Final = {
+    "agno": (
+        "agno.agent._run",
+        "agno.agent.agent",
+        "agno.models.base",
+        "agno.team._run",
+        "agno.team.team",
+        "agno.tools.function",
+    ),
     "crewai": (
         "crewai.agent.core",
         "crewai.agents.agent_executor",
