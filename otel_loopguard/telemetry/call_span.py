@@ -81,19 +81,20 @@ class InContext:
     _token: Any = None
 
     def enter(self) -> None:
-        """Make the span the current one."""
-        if self.context is not None:
+        """Make the span the current one, unless it was not left: then the framework's own span in it still is."""
+        if self.context is not None and self._token is None:
             self._token = otel_context.attach(self.context)
 
     def leave(self, *, thrown_away: bool = False) -> None:
         """Restore the context from before ``enter``.
 
-        ``thrown_away``: do nothing where another span is current. A generator that is freed is closed in any context.
+        ``thrown_away``: do nothing where another span is current. A generator that is freed is closed in any context,
+        and one that makes spans keeps its own current when it yields.
         This is not ``otel_context.detach``, because that swallows the exceptions of signal handlers.
         """
-        token, self._token = self._token, None
-        if token is None or (thrown_away and otel_context.get_current() is not self.context):
+        if self._token is None or (thrown_away and otel_context.get_current() is not self.context):
             return
+        token, self._token = self._token, None
         if type(token) is Token:
             try:
                 token.var.reset(token)

@@ -8,13 +8,14 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from opentelemetry import trace
 
 import otel_loopguard as loopguard
 from otel_loopguard import semconv
 from otel_loopguard.engine.vocabulary import ToolCall
 from otel_loopguard.instrumentation.agent_run import AgentRun, RunContext, generator_of_run
-from otel_loopguard.instrumentation.targets import CallStyle, Reading, RunTarget, ToolAdapter
-from otel_loopguard.instrumentation.wrappers import open_call
+from otel_loopguard.instrumentation.targets import CallStyle, Original, Reading, RunTarget, ToolAdapter
+from otel_loopguard.instrumentation.wrappers import open_call, wrapper_of
 from otel_loopguard.testing import assert_no_trip, guarded
 from otel_loopguard.turns import runs
 from otel_loopguard.turns.runs import RunInfo
@@ -22,7 +23,7 @@ from otel_loopguard.turns.scope import current_scope
 from tests.steps import steps
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Callable, Iterator
 
     from otel_loopguard.instrumentation.runtime import Runtime
 
@@ -190,3 +191,29 @@ def test_a_chunk_of_a_stream_costs_few_calls() -> None:
             return steps(lambda: deque(run(), maxlen=0))
 
         assert (consume(110) - consume(10)) / 100 <= 24
+
+
+@pytest.mark.parametrize("style", [CallStyle.GENERATOR, CallStyle.ASYNC_GENERATOR])
+async def test_a_streamed_run_keeps_its_own_spans_in_each_other(style: CallStyle) -> None:
+    """A span that is current when the framework yields is the parent of its later spans, and not our span."""
+
+    def stream() -> Iterator[int]:
+        with tracer.start_as_current_span("workflow"):
+            yield 1
+            tracer.start_span("inner").end()
+            yield 2
+
+    async def async_stream() -> AsyncIterator[int]:
+        for number in stream():
+            yield number
+
+    function = stream if style is CallStyle.GENERATOR else async_stream
+    wrapped = wrapper_of(RunTarget("", "", lambda *_: RunInfo(), style), Original(function, None))
+    with guarded() as recording:
+        tracer = recording.tracer_provider.get_tracer("framework")
+        numbers = list(wrapped()) if style is CallStyle.GENERATOR else [number async for number in wrapped()]
+        assert numbers == [1, 2]
+        spans = {span.name: span for span in recording._spans.get_finished_spans()}
+        assert spans["inner"].parent.span_id == spans["workflow"].context.span_id
+        assert spans["workflow"].parent.span_id == spans["invoke_agent"].context.span_id
+        assert not trace.get_current_span().get_span_context().is_valid
