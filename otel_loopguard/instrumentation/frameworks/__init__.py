@@ -33,6 +33,17 @@ PATCHED_MODULES: Final = {
         "crewai.utilities.agent_utils",
         "crewai.utilities.tool_utils",
     ),
+    "google_adk": (
+        "google.adk.agents.context",
+        "google.adk.flows.llm_flows._batch_tool_executor",
+        "google.adk.flows.llm_flows._tool_caller",
+        "google.adk.flows.llm_flows.functions",
+        "google.adk.flows.llm_flows.tools._batch_executor",
+        "google.adk.flows.llm_flows.tools._caller",
+        "google.adk.flows.llm_flows.tools._functions",
+        "google.adk.platform.thread",
+        "google.adk.runners",
+    ),
     "langchain": (
         "langchain.agents.agent",
         "langchain.agents.structured_output",

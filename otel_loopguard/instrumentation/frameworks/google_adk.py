@@ -1,0 +1,208 @@
+"""Google's Agent Development Kit: the function calls of its agents, and an invocation of a runner as the turn.
+
+A call is judged outside of the callbacks and plugins, and of the framework's own span. An agent that runs as a tool has
+a child turn.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from contextvars import copy_context
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+from opentelemetry import trace
+
+from otel_loopguard.engine.vocabulary import Outcome, ToolCall
+from otel_loopguard.instrumentation.aborts import LoopAbort
+from otel_loopguard.instrumentation.content import appended
+from otel_loopguard.instrumentation.targets import (
+    MARK,
+    CallStyle,
+    CallTarget,
+    Framework,
+    Reading,
+    RunTarget,
+    ToolAdapter,
+    ToolTarget,
+)
+from otel_loopguard.telemetry.call_span import NativeSpan
+from otel_loopguard.turns.runs import RunInfo
+from otel_loopguard.turns.scope import current_scope, in_scope
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from otel_loopguard.instrumentation.targets import Original, Target
+
+_NATIVE: Final = "gcp.vertex.agent"
+_ANSWERS: Final = frozenset({"finish_task", "set_model_response"})
+_KEY: Final = "loopguard"
+"""The key of a sentence in a result that is an object."""
+
+# --- a call ------------------------------------------------------------------------------------------------------
+
+
+def _read(_: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Reading | None:
+    context, prepared = args[0], args[1]
+    return _reading(context, prepared.function_call, prepared.tools_dict, has_span=True)
+
+
+def _read_older(_: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Reading | None:
+    """Read a call of an older version, where a name that does not exist has no span, and its exception ends the run."""
+    context, call, tools = args[0], args[1], args[2]
+    return _reading(context, call, tools, has_span=call.name in tools)
+
+
+def _reading(context: Any, call: Any, tools: Mapping[str, Any], *, has_span: bool) -> Reading | None:
+    if call.name in _ANSWERS:
+        return None
+    scope = current_scope()
+    return Reading(
+        ToolCall(call.name or "", call.args, call.id, tools, written=None if scope is None else scope.message_tick),
+        conversation_id=context.session.id,
+        agent_name=getattr(context.agent, "name", None),
+        native_span=NativeSpan.INNER if has_span and _is_traced() else NativeSpan.NONE,
+        note=(context, call),
+    )
+
+
+def _is_traced() -> bool:
+    """Return True if the framework makes spans: then the current one is its span of the request to the model."""
+    scope = getattr(trace.get_current_span(), "instrumentation_scope", None)
+    return getattr(scope, "name", None) == _NATIVE
+
+
+def _answer(reading: Reading, content: Any, error: bool) -> Any:
+    """Make the event of a function's response. Refusals have the key that the framework uses for errors."""
+    context, call = reading.note
+    types = import_module("google.genai.types")
+    response = {"error": content} if error else content if isinstance(content, dict) else {"result": content}
+    part = types.Part(function_response=types.FunctionResponse(id=call.id, name=call.name, response=response))
+    return import_module("google.adk.events.event").Event(
+        invocation_id=context.invocation_id,
+        author=getattr(context.agent, "name", None),
+        branch=context.branch,
+        content=types.Content(role="user", parts=[part]),
+    )
+
+
+def _response(event: Any) -> Any:
+    return event.content.parts[0].function_response
+
+
+def _outcome(reading: Reading, event: Any) -> Outcome:
+    """Read a response. A call without one, or one that waits for a person, has no outcome yet."""
+    if event is None or _waits(event.actions, reading.call.call_id):
+        return Outcome(cancelled=True)
+    response = _response(event).response
+    failed = bool(response.get("error") or response.get("isError"))
+    result = response["result"] if set(response) == {"result"} else response
+    return Outcome(result=result, is_error=failed or None)
+
+
+def _waits(actions: Any, call_id: str | None) -> bool:
+    asked = ("requested_tool_confirmations", "requested_auth_configs")
+    return any(call_id in (getattr(actions, name, None) or ()) for name in asked)
+
+
+def _annotate(reading: Reading, event: Any, text: str) -> Any:
+    """Append to a text; an object, which is for models only, gets one more key."""
+    response = None if event is None else _response(event)
+    if response is None or _KEY in response.response:
+        return None
+    longer = appended(response.response.get("result"), text) if set(response.response) == {"result"} else None
+    response.response = {**response.response, _KEY: text} if longer is None else {"result": longer}
+    return event
+
+
+def _mark(reading: Reading, event: Any, mark: str) -> Any:
+    event.custom_metadata = {**(event.custom_metadata or {}), MARK: mark}
+    return event
+
+
+CALL = ToolAdapter(read=_read, answer=_answer, outcome=_outcome, annotate=_annotate, mark=_mark)
+OLDER_CALL = ToolAdapter(read=_read_older, answer=_answer, outcome=_outcome, annotate=_annotate, mark=_mark)
+
+
+def _calls_of_message(original: Original) -> Callable[..., Any]:
+    """Bind the tick at which the model wrote these calls: plain functions run one after the other."""
+    function = original.unbound
+
+    async def handle_function_call_list_async(*given: Any, **kwargs: Any) -> Any:
+        scope = current_scope()
+        if scope is None or scope.call is not None:
+            return await function(*given, **kwargs)
+        with in_scope(scope.of_message(scope.turn.tick)):
+            return await function(*given, **kwargs)
+
+    return handle_function_call_list_async
+
+
+# --- a run -------------------------------------------------------------------------------------------------------
+
+
+def _read_run(_: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> RunInfo:
+    parts = getattr(kwargs.get("new_message"), "parts", None) or ()
+    answers = any(getattr(part, "function_response", None) for part in parts)
+    resumes = answers or kwargs.get("invocation_id") is not None
+    return RunInfo(kwargs.get("session_id"), resumes=resumes, can_continue=False)
+
+
+def _read_node(_: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> RunInfo:
+    return RunInfo(agent_name=getattr(args[0] if args else None, "name", None), can_continue=False)
+
+
+def _unfinished(event: Any) -> bool:
+    """Return True for an event with a call that waits for a person or another program."""
+    return bool(getattr(event, "long_running_tool_ids", None))
+
+
+def _create_thread(original: Original) -> Callable[..., Any]:
+    """Give the thread of ``Runner.run`` the turn of its caller. Its run raises the error of an abort to the caller."""
+
+    def create_thread(target: Any, *args: Any, **kwargs: Any) -> Any:
+        def in_turn(*args: Any, **kwargs: Any) -> None:
+            with suppress(LoopAbort):
+                target(*args, **kwargs)
+
+        return original.function(copy_context().run, in_turn, *args, **kwargs)
+
+    return create_thread
+
+
+_TOOLS: Final = "google.adk.flows.llm_flows"
+_TARGETS: tuple[Target, ...] = (
+    *(
+        ToolTarget(f"{_TOOLS}.{module}", "_execute_single_prepared_call_async", CALL, CallStyle.ASYNC)
+        for module in (
+            "tools._caller",
+            "tools._batch_executor",
+            "_tool_caller",  # before 2.11
+            "_batch_tool_executor",
+        )
+    ),
+    ToolTarget(  # before 2.8
+        f"{_TOOLS}.functions", "_execute_single_function_call_async", OLDER_CALL, CallStyle.ASYNC, optional=True
+    ),
+    *(
+        CallTarget(f"{_TOOLS}.{module}", "handle_function_call_list_async", _calls_of_message)
+        for module in ("functions", "tools._functions")
+    ),
+    RunTarget("google.adk.runners", "Runner.run_async", _read_run, CallStyle.ASYNC_GENERATOR, _unfinished),
+    RunTarget("google.adk.runners", "Runner.run", _read_run, CallStyle.GENERATOR, _unfinished),
+    CallTarget("google.adk.runners", "create_thread", _create_thread),
+    CallTarget("google.adk.platform.thread", "create_thread", _create_thread),
+    RunTarget("google.adk.agents.context", "Context.run_node", _read_node, CallStyle.ASYNC, optional=True),
+)
+
+FRAMEWORK = Framework(
+    "google_adk",
+    _TARGETS,
+    native_scopes=(_NATIVE,),
+    title="Google ADK",
+    notes="`Runner.run_async` and `Runner.run`; not `run_live`, whose one run is a whole conversation",
+    answer_tools=_ANSWERS,
+    modules=("google.adk",),
+    versions={"oldest": ("google-adk==1.19.0",), "newest": ("google-adk",)},
+)

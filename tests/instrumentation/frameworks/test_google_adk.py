@@ -1,0 +1,459 @@
+"""Google ADK: the shared scenarios, and the framework's own features."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+pytest.importorskip("google.adk", reason="google-adk is tested in an environment of its own")
+
+from google.adk.agents import LlmAgent, ParallelAgent, SequentialAgent
+from google.adk.tools import AgentTool, FunctionTool, LongRunningFunctionTool
+from google.genai import types
+
+import otel_loopguard as loopguard
+from otel_loopguard import Policy, ToolContract, ToolLoopError, semconv
+from otel_loopguard.policy_files.load import load_preset
+from otel_loopguard.testing import SCENARIOS, Ask, Scenario, assert_no_trip, assert_trips, guarded
+from otel_loopguard.turns.scope import current_scope
+from tests.scripted.google_adk import (
+    DRIVERS,
+    TELLS_UNKNOWN,
+    ScriptedModel,
+    agent_of,
+    arguments,
+    async_tools,
+    message,
+    run_async,
+    run_stream,
+    run_sync,
+    runner_of,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+WAYS = pytest.mark.parametrize("go", [run_async, run_stream, run_sync])
+ABORTS = Policy(abort_after=1)
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
+@pytest.mark.parametrize("driver", DRIVERS)
+def test_scenario(driver: str, scenario: Scenario) -> None:
+    """Each way of running an agent passes the shared scenarios.
+
+    Before 2.0 the first name that does not exist ends the run: see the test of such names.
+    """
+    if TELLS_UNKNOWN or scenario.name != "unknown_tool":
+        scenario.run(DRIVERS[driver])
+
+
+def look(path: str) -> str:
+    """Look at something."""
+    return f"there is {path}"
+
+
+def model_of(*paths: str, name: str = "look", answer: str = "Done.") -> ScriptedModel:
+    return ScriptedModel([[Ask(name, {"path": path})] for path in paths], answer)
+
+
+def attribute(recording: Any, name: str) -> list[Any]:
+    return [span.attributes.get(name) for span in recording.spans]
+
+
+def assert_nothing_left(recording: Any) -> None:
+    assert recording.runtime.guard.live == 0
+    assert recording.counted(semconv.METRIC_INTERNAL_ERRORS) == 0
+    assert current_scope() is None
+
+
+@WAYS
+@pytest.mark.parametrize("make_tools", [list, async_tools])
+def test_an_aborted_run_reaches_the_caller(go: Any, make_tools: Any) -> None:
+    """``except ToolLoopError`` catches an abort in each way of running, and no turn is left."""
+    tools = [look] if make_tools is list else async_tools({"look": look})
+    with guarded(ABORTS) as recording:
+        with pytest.raises(ToolLoopError) as caught:
+            go(agent_of(model_of(*["a"] * 9), tools))
+        assert caught.value.tool_name == "look"
+        assert caught.value.turn_id == attribute(recording, semconv.TURN_ID)[0]
+        assert recording.outcomes == ["executed", "nudged", "blocked", "aborted"]
+        assert_nothing_left(recording)
+
+
+@WAYS
+def test_an_abort_among_parallel_calls_ends_the_run(go: Any) -> None:
+    """An abort ends the other calls of the same message, too, and the run does not hang."""
+    steps = [[Ask("look", {"path": "a"})], *[[Ask("look", {"path": "a"}), Ask("look", {"path": "b"})]] * 8]
+    with guarded(ABORTS) as recording:
+        with pytest.raises(ToolLoopError):
+            go(agent_of(ScriptedModel(steps), async_tools({"look": look})))
+        assert_nothing_left(recording)
+
+
+@WAYS
+def test_a_made_up_name_is_not_shown(go: Any) -> None:
+    """A name that does not exist is a failed call. Before 2.0 it ends the run with the framework's error."""
+    model = model_of("a", "a", "a", name="SECRET")
+    with guarded() as recording:
+        if TELLS_UNKNOWN:
+            go(agent_of(model, [look]))
+            assert ["tool_loop_detected" in text for text in model.read] == [False, False, True]
+        elif go is run_sync:
+            go(agent_of(model, [look]))  # this version loses the exceptions of its thread
+        else:
+            with pytest.raises(ValueError, match="not found"):
+                go(agent_of(model, [look]))
+        assert {span.name for span in recording.spans} == {"execute_tool _unknown"}
+        assert recording.outcomes == (["failed", "failed", "blocked"] if TELLS_UNKNOWN else ["failed"])
+        assert "SECRET" not in "".join(span.to_json() for span in recording.spans)
+        assert_nothing_left(recording)
+
+
+@contextmanager
+def traced(recording: Any) -> Iterator[None]:
+    """Have the framework's own spans recorded. Its modules import its tracer by name.
+
+    Older versions write the attributes of their spans to any current span, if their own tracer makes none.
+    """
+    tracer = recording.tracer_provider.get_tracer("gcp.vertex.agent")
+    modules = [module for name, module in list(sys.modules.items()) if name.startswith("google.adk.")]
+    with pytest.MonkeyPatch.context() as patch:
+        for module in modules:
+            if "tracer" in vars(module):
+                patch.setattr(module, "tracer", tracer)
+        yield
+
+
+def test_beside_its_own_spans_each_call_has_one() -> None:
+    """Each call of a known tool has one ``execute_tool`` span, theirs or ours: run, refused or failed."""
+    model = ScriptedModel([*[[Ask("look", {"path": "a"})]] * 3, [Ask("fetch", {"path": "a"})]])
+
+    def fetch(path: str) -> str:
+        """Fetch."""
+        raise LookupError(path)
+
+    with guarded() as recording, traced(recording):
+        with pytest.raises(LookupError):
+            run_async(agent_of(model, [look, fetch]))
+        spans = recording._spans.get_finished_spans()
+        executions = [span for span in spans if span.name.startswith("execute_tool ")]
+        assert [span.name.split()[1] for span in executions] == ["look", "look", "look", "fetch"]
+        assert recording.outcomes == ["executed", "nudged", "blocked", "failed"]
+        assert [span.name for span in recording.spans if span in executions] == ["execute_tool look"]  # refused
+        assert recording.counted(semconv.METRIC_TOOL_CALLS) == 4
+
+
+def test_its_own_spans_keep_their_parents() -> None:
+    """A run is read event by event, and its spans are inside of its agent's as without a guard."""
+    with guarded() as recording, traced(recording):
+        run_async(agent_of(model_of("a", "b"), [look]))
+        spans = recording._spans.get_finished_spans()
+        (ours,) = [span for span in spans if span.parent is None]
+        inside = [span for span in spans if span.parent and span.parent.span_id == ours.context.span_id]
+        assert ours.instrumentation_scope.name == semconv.SCOPE
+        assert len(inside) == 1
+        assert len(spans) > 8
+
+
+def test_an_agent_that_is_a_tool_has_a_turn_of_its_own() -> None:
+    """Four runs of a sub-agent that makes the same call each time are no loop of the outer agent."""
+    boss = ScriptedModel([[Ask("helper", {"request": f"question {number}"})] for number in range(4)])
+    with guarded() as recording:
+        run_async(LlmAgent(name="boss", model=boss, tools=[AgentTool(agent_of(model_of("shared"), [look]))]))
+        assert boss.read == ["Done."] * 4
+        turns = attribute(recording, semconv.TURN_ID)
+        top = min(turns, key=len)
+        assert turns.count(top) == 4
+        assert len(set(turns)) == 5
+        assert all(turn.startswith(top) for turn in turns)
+        assert set(attribute(recording, semconv.AGENT_NAME)) == {"boss", "helper"}
+        assert_no_trip(recording)
+        assert_nothing_left(recording)
+
+
+@WAYS
+def test_the_abort_of_a_sub_agent_is_a_failed_tool(go: Any) -> None:
+    """The outer agent reads why the inner one was ended, and goes on."""
+    boss = ScriptedModel([[Ask("helper", {"request": "loop"})]])
+    with guarded(ABORTS) as recording:
+        go(LlmAgent(name="boss", model=boss, tools=[AgentTool(agent_of(model_of(*["a"] * 9), [look]))]))
+        assert len(boss.seen) == 2
+        assert "look" in boss.read[0]
+        assert list(boss.returned[0].response) == ["error"]
+        assert recording.outcomes.count("aborted") == 1
+        assert_nothing_left(recording)
+
+
+def test_a_hand_over_stays_in_the_turn() -> None:
+    """The agent that takes over continues the turn: a call that both make is a repeat."""
+    helper = agent_of(model_of("a", "a"), [look], description="helps")
+    boss = ScriptedModel([[Ask("look", {"path": "a"})], [Ask("transfer_to_agent", {"agent_name": "helper"})]])
+    with guarded() as recording:
+        run_async(LlmAgent(name="boss", model=boss, tools=[look], sub_agents=[helper]))
+        assert len(set(attribute(recording, semconv.TURN_ID))) == 1
+        assert set(attribute(recording, semconv.AGENT_NAME)) == {"boss", "helper"}
+        assert "transfer_to_agent" in attribute(recording, semconv.TOOL_NAME)
+        assert_nothing_left(recording)
+
+
+@pytest.mark.parametrize("kind", [SequentialAgent, ParallelAgent])
+def test_the_agents_of_a_workflow_share_a_turn(kind: Any) -> None:
+    """A workflow is one run."""
+    agents = [agent_of(model_of("a"), [look], name=f"agent_{number}") for number in range(2)]
+    with guarded() as recording:
+        run_async(kind(name="workflow", sub_agents=agents))
+        assert len(set(attribute(recording, semconv.TURN_ID))) == 1
+        assert set(attribute(recording, semconv.AGENT_NAME)) == {"agent_0", "agent_1"}
+        assert_nothing_left(recording)
+
+
+@WAYS
+def test_each_message_of_a_session_is_a_turn_of_its_own(go: Any) -> None:
+    """The session is the conversation; each message may read the same file again."""
+    with guarded() as recording:
+        for _ in range(3):
+            go(agent_of(model_of("a", "a"), [look]), session_id="session-1")
+        assert recording.outcomes == ["executed", "nudged"] * 3
+        assert len(set(attribute(recording, semconv.TURN_ID))) == 3
+        assert len(set(attribute(recording, semconv.CONVERSATION_ID))) == 1
+        assert set(attribute(recording, semconv.AGENT_NAME)) == {"helper"}
+        assert_nothing_left(recording)
+
+
+@pytest.mark.parametrize("go", [run_async, run_stream])
+def test_a_failing_tool_ends_the_run_as_before(go: Any) -> None:
+    """A tool's exception reaches the caller, and the call has failed."""
+
+    def fetch(path: str) -> str:
+        """Fetch."""
+        raise LookupError(path)
+
+    with guarded() as recording:
+        with pytest.raises(LookupError):
+            go(agent_of(model_of("a", name="fetch"), [fetch]))
+        assert recording.outcomes == ["failed"]
+        assert attribute(recording, semconv.ERROR_TYPE) == ["LookupError"]
+        assert_nothing_left(recording)
+
+
+def test_a_result_with_an_error_is_a_failure() -> None:
+    """The key that the framework uses for errors tells that a call has failed."""
+
+    def fetch(path: str) -> dict[str, str]:
+        """Fetch."""
+        return {"error": "the server is away"}
+
+    model = model_of(*["a"] * 4, name="fetch")
+    with guarded() as recording:
+        run_async(agent_of(model, [fetch]))
+        assert recording.outcomes[0] == "failed"
+        assert "tool_loop_detected" in model.read[-1]
+
+
+def test_callbacks_of_a_tool_are_part_of_its_call() -> None:
+    """What a callback answers, or changes, is the result of the call; a refused call has no callbacks."""
+    asked = []
+
+    def before(tool: Any, args: Any, tool_context: Any) -> Any:
+        asked.append(args["path"])
+        return {"result": "from the cache"} if args["path"] == "cached" else None
+
+    def after(tool: Any, args: Any, tool_context: Any, tool_response: Any) -> Any:
+        return {"result": "changed"} if args["path"] == "changed" else None
+
+    model = model_of("cached", "changed", "a", "a", "a")
+    with guarded() as recording:
+        run_async(agent_of(model, [look], before_tool_callback=before, after_tool_callback=after))
+        assert model.read[:3] == ["from the cache", "changed", "there is a"]
+        assert asked == ["cached", "changed", "a", "a"]
+        assert recording.outcomes == ["executed", "executed", "executed", "nudged", "blocked"]
+
+
+def test_a_call_that_waits_for_a_person_is_one_call() -> None:
+    """A call that needs a confirmation is not done; after it, it runs once, in the same turn."""
+    ran = []
+
+    def delete(path: str) -> str:
+        """Delete something."""
+        ran.append(path)
+        return f"{path} is gone"
+
+    model = model_of("a", name="delete")
+    runner = runner_of(agent_of(model, [FunctionTool(delete, require_confirmation=True)]))
+
+    async def go() -> None:
+        events = [event async for event in runner.run_async(**arguments())]
+        (request,) = [
+            call for event in events for call in event.get_function_calls() if call.name == "adk_request_confirmation"
+        ]
+        assert not ran
+        answer = types.FunctionResponse(id=request.id, name=request.name, response={"confirmed": True})
+        answered = message(types.Part(function_response=answer))
+        assert [event async for event in runner.run_async(**arguments(new_message=answered))]
+
+    with guarded() as recording:
+        asyncio.run(go())
+        assert ran == ["a"]
+        assert recording.outcomes == ["cancelled", "executed"]
+        assert len(set(attribute(recording, semconv.TURN_ID))) == 1
+        assert_no_trip(recording)
+        assert_nothing_left(recording)
+
+
+def test_a_tool_that_answers_later_has_no_result_yet() -> None:
+    """A long-running tool that returns nothing has neither failed nor succeeded."""
+
+    def order(path: str) -> None:
+        """Order something."""
+
+    with guarded() as recording:
+        run_async(agent_of(model_of("a", name="order"), [LongRunningFunctionTool(order)]))
+        assert recording.outcomes == ["cancelled"]
+
+
+def test_a_run_that_is_left_leaves_nothing() -> None:
+    """No scope is bound in the consumer's code, and a run that is closed early closes its turn."""
+    runner = runner_of(agent_of(model_of(*"abcdefgh"), [look]))
+
+    async def go() -> None:
+        events = runner.run_async(**arguments())
+        async for _ in events:
+            assert current_scope() is None
+            if recording.spans:
+                break
+        await events.aclose()
+
+    with guarded() as recording:
+        asyncio.run(go())
+        assert_nothing_left(recording)
+
+
+def test_a_cancelled_run_leaves_nothing() -> None:
+    """The call of a cancelled task is cancelled, and its turn is closed."""
+
+    async def cancelled() -> None:
+        began = asyncio.Event()
+
+        async def wait(path: str) -> str:
+            """Wait."""
+            began.set()
+            await asyncio.Event().wait()
+            return path
+
+        runner = runner_of(agent_of(model_of("a", name="wait"), [wait]))
+
+        async def run() -> None:
+            async for _ in runner.run_async(**arguments()):
+                pass
+
+        task = asyncio.create_task(run())
+        await began.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    with guarded() as recording:
+        asyncio.run(cancelled())
+        assert recording.outcomes == ["cancelled"]
+        assert_nothing_left(recording)
+
+
+def test_runs_side_by_side_are_turns_of_their_own() -> None:
+    """Three agents that make equal calls in parallel are no loop."""
+
+    async def run() -> None:
+        async for _ in runner_of(agent_of(model_of("a", "b"), [look])).run_async(**arguments()):
+            pass
+
+    async def together() -> None:
+        await asyncio.gather(*(run() for _ in range(3)))
+
+    with guarded() as recording:
+        asyncio.run(together())
+        assert len(set(attribute(recording, semconv.TURN_ID))) == 3
+        assert_no_trip(recording)
+
+
+def test_a_turn_around_several_runs_is_one_turn() -> None:
+    """With ``turn()`` around several runs, repeats are counted across the runs."""
+    with guarded() as recording, loopguard.turn():
+        for _ in range(4):
+            run_async(agent_of(model_of("a"), [look]))
+        assert_trips(recording, "generic_repeat", action="block", times=2)
+
+
+def test_a_sentence_is_one_more_key_of_an_object() -> None:
+    """An object is for models only; the tool's own one is not changed."""
+    rows = {"rows": 2}
+
+    def fetch(path: str) -> dict[str, int]:
+        """Fetch."""
+        return rows
+
+    model = model_of("a", "a", name="fetch")
+    with guarded() as recording:
+        run_async(agent_of(model, [fetch]))
+        assert recording.outcomes == ["executed", "nudged"]
+        assert sorted(model.returned[1].response) == ["loopguard", "rows"]
+        assert rows == {"rows": 2}
+
+
+def test_an_earlier_result_is_given_again() -> None:
+    """With reuse in the contract, a repeated call gets the earlier result with a note, and nothing runs."""
+    model = model_of("a", "a", "a")
+    with guarded(Policy(tools={"look": ToolContract(kind="read", reuse=True)})) as recording:
+        run_async(agent_of(model, [look]))
+        assert recording.outcomes[-1] == "reused"
+        assert model.read[-1].startswith("there is a\n")
+
+
+def test_the_tool_of_a_structured_answer_is_no_call() -> None:
+    """``set_model_response`` is the agent's answer, and is neither guarded nor counted."""
+    from pydantic import BaseModel
+
+    class Answer(BaseModel):
+        text: str
+
+    model = ScriptedModel([[Ask("look", {"path": "a"})], [Ask("set_model_response", {"text": "it is there"})]])
+    with guarded() as recording, traced(recording):
+        events = run_async(agent_of(model, [look], output_schema=Answer))
+        assert "it is there" in str(events[-1].content)
+        assert attribute(recording, semconv.TOOL_NAME) == ["look"]
+
+
+def test_a_refusal_is_marked_in_the_metadata_of_its_event() -> None:
+    """The preset's mark is for the program; the model reads the sentence alone."""
+    model = model_of("a", "a", "a", "a")
+    with guarded(load_preset("repeat_hint").policy):
+        events = run_async(agent_of(model, [look]))
+        answered = [event for event in events if event.get_function_responses()]
+        marks = [event.custom_metadata for event in answered]
+        assert marks == [None, None, None, {"loopguard.mark": "loop-detected"}]
+        assert model.read[3].startswith("[loop-detected]")
+        assert "loopguard.mark" not in model.read[3]
+
+
+def test_nothing_of_a_call_is_told() -> None:
+    """Spans, events and counters have no argument, result, exception text or unknown name."""
+
+    def fetch(path: str) -> dict[str, str]:
+        """Fetch."""
+        return {"error": f"SECRET of {path}"} if "FAIL" in path else {"text": f"SECRET row of {path}"}
+
+    paths = ["SECRET1"] * 4 + ["SECRETFAIL"] * 4
+    unknown = [[Ask("SECRETTOOL", {"SECRET": 1})]] * 3 if TELLS_UNKNOWN else []
+    model = ScriptedModel([*[[Ask("fetch", {"path": path})] for path in paths], *unknown])
+    with guarded() as recording, traced(recording):
+        run_async(agent_of(model, [fetch]))
+        assert len(recording.spans) == 8 + len(unknown)
+        exported = [span.to_json() for span in recording.spans]
+        for metric in (semconv.METRIC_TRIPS, semconv.METRIC_TOOL_TRIPS, semconv.METRIC_TOOL_CALLS):
+            exported += [str(point) for point in recording.points(metric)]
+        assert "SECRET" not in "".join(exported)
