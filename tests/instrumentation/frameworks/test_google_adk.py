@@ -162,11 +162,23 @@ def test_its_own_spans_keep_their_parents() -> None:
         assert len(spans) > 8
 
 
-def test_an_agent_that_is_a_tool_has_a_turn_of_its_own() -> None:
+HAS_MODES = "mode" in LlmAgent.model_fields
+KINDS = pytest.mark.parametrize("kind", ["tool", *(["single_turn"] if HAS_MODES else [])])
+
+
+def boss_of(kind: str, model: ScriptedModel, helper_model: ScriptedModel) -> LlmAgent:
+    """An agent with another one as a tool: by hand, or as a sub-agent that answers once."""
+    if kind == "tool":
+        return LlmAgent(name="boss", model=model, tools=[AgentTool(agent_of(helper_model, [look]))])
+    return LlmAgent(name="boss", model=model, sub_agents=[agent_of(helper_model, [look], mode=kind)])
+
+
+@KINDS
+def test_an_agent_that_is_a_tool_has_a_turn_of_its_own(kind: str) -> None:
     """Four runs of a sub-agent that makes the same call each time are no loop of the outer agent."""
     boss = ScriptedModel([[Ask("helper", {"request": f"question {number}"})] for number in range(4)])
     with guarded() as recording:
-        run_async(LlmAgent(name="boss", model=boss, tools=[AgentTool(agent_of(model_of("shared"), [look]))]))
+        run_async(boss_of(kind, boss, model_of("shared")))
         assert boss.read == ["Done."] * 4
         turns = attribute(recording, semconv.TURN_ID)
         top = min(turns, key=len)
@@ -179,14 +191,15 @@ def test_an_agent_that_is_a_tool_has_a_turn_of_its_own() -> None:
 
 
 @WAYS
-def test_the_abort_of_a_sub_agent_is_a_failed_tool(go: Any) -> None:
+@KINDS
+def test_the_abort_of_a_sub_agent_is_a_failed_tool(go: Any, kind: str) -> None:
     """The outer agent reads why the inner one was ended, and goes on."""
     boss = ScriptedModel([[Ask("helper", {"request": "loop"})]])
     with guarded(ABORTS) as recording:
-        go(LlmAgent(name="boss", model=boss, tools=[AgentTool(agent_of(model_of(*["a"] * 9), [look]))]))
+        go(boss_of(kind, boss, model_of(*["a"] * 9)))
         assert len(boss.seen) == 2
         assert "look" in boss.read[0]
-        assert list(boss.returned[0].response) == ["error"]
+        assert recording.outcomes.count("failed") == 1
         assert recording.outcomes.count("aborted") == 1
         assert_nothing_left(recording)
 
