@@ -1,6 +1,7 @@
-"""Wrap functions that may return a generator, in which the tool runs: the call lasts until its last item is read.
+"""Wrap functions whose call lasts until the last item of a generator is read, because the tool runs in there.
 
-The framework joins the items to a text for its model. So a sentence that is due is one more item.
+``lasting_tool``: a method that may return a generator in its result. The framework joins the items to a text for its
+model, so a sentence that is due is one more item. ``lasting_stream``: an async generator whose last item is the result.
 """
 
 from __future__ import annotations
@@ -73,6 +74,43 @@ def lasting_tool_async(open_call: OpenCall, target: ToolTarget, items: Items, or
     return guarded
 
 
+def lasting_stream(open_call: OpenCall, target: ToolTarget, original: Original) -> Callable[..., Any]:
+    """Wrap an async generator method or function. Its last item is passed on before the end of the call is judged."""
+    function, is_method = original.unbound, original.get is not None
+
+    async def guarded(*given: Any, **kwargs: Any) -> AsyncIterator[Any]:
+        instance, args = (given[0], given[1:]) if is_method and given else (None, given)
+        call = open_call(active_runtime.instrumented, target.adapter, instance, args, kwargs)
+        if call is None:
+            async with aclosing(function(*given, **kwargs)) as source:
+                async for item in source:
+                    yield item
+            return
+        read, last = _Read(call), None
+        try:
+            async with AsyncExitStack() as stack:
+                await stack.enter_async_context(call)
+                read.suspend()
+                if call.answered:
+                    yield call.answer
+                    return
+                source = await stack.enter_async_context(aclosing(function(*given, **kwargs)))
+                while True:
+                    read.resume()
+                    try:
+                        last = await anext(source)
+                    except StopAsyncIteration:
+                        await call.aresult(last)
+                        return
+                    read.suspend()
+                    yield last
+        except BaseException:
+            call.cut_short()
+            raise
+
+    return guarded
+
+
 def _source(call: GuardedCall, items: Items, result: Any) -> Any:
     with call.runtime.shield("generator.item"):
         return items.find(result)
@@ -88,21 +126,32 @@ def _lasting(call: GuardedCall, items: Items, instance: Any, result: Any, source
 
 
 class _Read:
-    """What the model reads of the items."""
+    """The call of a generator, which is current only while the tool makes an item."""
 
-    def __init__(self, call: GuardedCall, items: Items) -> None:
+    def __init__(self, call: GuardedCall) -> None:
         self._call = call
-        self._items = items
-        self._text = ""
 
     def resume(self) -> None:
         with self._call.runtime.shield("generator.item"):
             self._call.resume()
 
+    def suspend(self) -> None:
+        with self._call.runtime.shield("generator.item"):
+            self._call.suspend()
+
+
+class _ReadText(_Read):
+    """What the model reads of the items."""
+
+    def __init__(self, call: GuardedCall, items: Items) -> None:
+        super().__init__(call)
+        self._items = items
+        self._text = ""
+
     def add(self, item: Any) -> None:
         with self._call.runtime.shield("generator.item"):
             self._text += self._items.said(item)
-            self._call.suspend()
+        self.suspend()
 
     def result(self) -> Any:
         return self._items.result_of(self._text)
@@ -119,7 +168,7 @@ class _Read:
 
 
 def _items(call: GuardedCall, items: Items, source: Any) -> Iterator[Any]:
-    read, sentence = _Read(call, items), ""
+    read, sentence = _ReadText(call, items), ""
     try:
         with ExitStack() as stack:
             stack.push(call.__exit__)
@@ -141,7 +190,7 @@ def _items(call: GuardedCall, items: Items, source: Any) -> Iterator[Any]:
 
 
 async def _async_items(call: GuardedCall, items: Items, source: Any) -> AsyncIterator[Any]:
-    read, sentence = _Read(call, items), ""
+    read, sentence = _ReadText(call, items), ""
     try:
         async with AsyncExitStack() as stack:
             stack.push_async_exit(call.__aexit__)

@@ -127,7 +127,8 @@ class ToolTarget:
     path: str
     adapter: ToolAdapter
     style: CallStyle = CallStyle.SYNC
-    """``SYNC`` or ``ASYNC``."""
+    """``SYNC``, ``ASYNC``, or ``ASYNC_GENERATOR``: its last item is the result. It is passed on before it is judged, so
+    ``annotate`` has to add to the place where the framework keeps it."""
     each: Callable[[Keywords], list[Keywords]] | None = None
     """Return the keywords for each call, if the function handles several calls at once and returns a list."""
     turned_down: Callable[[Any], bool] | None = None

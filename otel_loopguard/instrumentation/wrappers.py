@@ -22,7 +22,7 @@ from otel_loopguard.instrumentation.agent_run import (
     run_plain,
 )
 from otel_loopguard.instrumentation.call import GuardedCall, drive_async
-from otel_loopguard.instrumentation.lasting_calls import lasting_tool, lasting_tool_async
+from otel_loopguard.instrumentation.lasting_calls import lasting_stream, lasting_tool, lasting_tool_async
 from otel_loopguard.instrumentation.runtime import active_runtime
 from otel_loopguard.instrumentation.targets import CallStyle, CallTarget, RunTarget, ToolTarget
 from otel_loopguard.turns.gc_safety import garbage_collector
@@ -46,6 +46,8 @@ def wrapper_of(target: Target, original: Original) -> Callable[..., Any]:
     is_async = target.style is CallStyle.ASYNC
     if target.fatal:
         return (_fatal_tool_async if is_async else _fatal_tool)(target, original)
+    if target.style is CallStyle.ASYNC_GENERATOR:
+        return lasting_stream(open_call, target, original)
     if target.items is not None:
         return (lasting_tool_async if is_async else lasting_tool)(open_call, target, target.items, original)
     if target.turned_down is not None:

@@ -166,3 +166,77 @@ def test_without_a_guard_nothing_is_wrapped() -> None:
     """The result is the method's own."""
     assert read_all(Tool("one ", "two"), "run") == "one two"
     assert read_all(Tool("one ", "two"), "arun") == "one two"
+
+
+# --- an async generator whose last item is the result ------------------------------------------------------------
+
+KEPT: list[str] = []
+"""The place where the framework keeps its results."""
+
+
+def note(reading: Reading, result: Any, text: str) -> Any:
+    KEPT[-1] = f"{KEPT[-1]} {text}"
+    return result
+
+
+STREAM = ToolAdapter(
+    read=lambda instance, args, kwargs: Reading(ToolCall("ask", args, known_tools=("ask",))),
+    answer=lambda reading, content, error: content,
+    annotate=note,
+)
+
+
+async def read_stream(*items: Any, most: int = 10) -> list[Any]:
+    """Read the items of a wrapped stream, at most so many."""
+
+    async def stream(_: str) -> AsyncIterator[Any]:
+        for item in items:
+            assert current_scope() is None or current_scope().call is not None  # type: ignore[union-attr]
+            if isinstance(item, Exception):
+                raise item
+            yield item
+        KEPT.append(items[-1])
+
+    wrapped = wrapper_of(ToolTarget("", "", STREAM, CallStyle.ASYNC_GENERATOR), Original(stream, None))
+    read: list[Any] = []
+    source = wrapped("x")
+    async for item in source:
+        assert current_scope() is None or current_scope().call is None  # type: ignore[union-attr]
+        read.append(item)
+        if len(read) == most:
+            await source.aclose()
+    return read
+
+
+async def test_the_last_item_of_a_stream_is_the_result() -> None:
+    """All items pass, a sentence goes to where the result is kept, and a refusal is the only item."""
+    KEPT.clear()
+    with guarded() as recording, turn():
+        read = [await read_stream("at work", "done") for _ in range(3)]
+        assert read[:2] == [["at work", "done"]] * 2
+        assert len(read[2]) == 1
+        assert "tool_loop_detected" in read[2][0]
+        assert KEPT[0] == "done"
+        assert KEPT[1].startswith("done ")
+        assert recording.outcomes == ["executed", "nudged", "blocked"]
+        assert recording.counted(semconv.METRIC_INTERNAL_ERRORS) == 0
+
+
+async def test_a_stream_that_raises_has_failed() -> None:
+    """The exception reaches the framework."""
+    with guarded() as recording, turn():
+        with pytest.raises(LookupError):
+            await read_stream("at work", LookupError("no"))
+        assert recording.outcomes == ["failed"]
+
+
+async def test_a_stream_that_is_left_is_cancelled() -> None:
+    """It is closed early."""
+    with guarded() as recording, turn():
+        assert await read_stream("at work", "done", most=1) == ["at work"]
+        assert recording.outcomes == ["cancelled"]
+
+
+async def test_a_stream_without_a_guard_is_passed_on() -> None:
+    """Its items are its own."""
+    assert await read_stream("at work", "done") == ["at work", "done"]
