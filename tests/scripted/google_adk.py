@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _numbers = itertools.count()
 APP = "scripted"
 USER = "user"
-TELLS_UNKNOWN = find_spec("google.adk.flows.llm_flows.tools") is not None
+TELLS_UNKNOWN = any(find_spec(f"google.adk.flows.llm_flows.{name}") for name in ("tools", "_tool_caller"))
 """True if this version reports an unknown tool to its model, instead of ending the run."""
 
 
