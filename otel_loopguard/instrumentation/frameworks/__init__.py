@@ -70,6 +70,12 @@ PATCHED_MODULES: Final = {
     ),
     "pydantic_ai": ("pydantic_ai._tool_manager", "pydantic_ai.agent", "pydantic_ai.tool_manager"),
     "smolagents": ("smolagents.agents", "smolagents.local_python_executor", "smolagents.tools"),
+    "strands": (
+        "strands.agent.agent",
+        "strands.multiagent.graph",
+        "strands.multiagent.swarm",
+        "strands.tools.executors._executor",
+    ),
     "threads": ("concurrent.futures.thread",),
 }
 """The modules that hold the targets of each framework, in all its versions."""
