@@ -12,6 +12,7 @@ from otel_loopguard.engine.vocabulary import Action, Decision, Outcome
 from otel_loopguard.errors import ToolLoopError
 from otel_loopguard.instrumentation.aborts import abort_error, gets_answer
 from otel_loopguard.instrumentation.shielded_adapter import ShieldedAdapter, without_text
+from otel_loopguard.instrumentation.targets import IN_PLACE
 from otel_loopguard.telemetry.call_span import CallSpan
 from otel_loopguard.turns.gc_safety import garbage_collector
 from otel_loopguard.turns.scope import bind, current_scope, unbind
@@ -152,7 +153,7 @@ class GuardedCall:
         self._close(_ENDINGS.get(decision.action, "blocked"), None, _NOTHING)
         if reused:
             longer = self._with_text(self.answer, decision)
-            self.answer = self.answer if longer is None else longer
+            self.answer = self.answer if longer is None or longer is IN_PLACE else longer
 
     def _answer(self, content: Any, *, error: bool) -> bool:
         """Answer the call without running the tool. Return False if that failed."""
@@ -228,7 +229,7 @@ class GuardedCall:
             if ended.message:
                 longer = self._with_text(value, ended)
                 if longer is not None:
-                    value = longer
+                    value = value if longer is IN_PLACE else longer
                     self.span.is_nudged = any(type(note) is str for note in ended.notes)
                     if self.span.is_nudged and ending == "executed":
                         ending = "nudged"

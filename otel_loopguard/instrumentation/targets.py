@@ -26,6 +26,10 @@ MARK: Final = "loopguard.mark"
 """The key of the policy's mark in a framework's message."""
 
 
+IN_PLACE: Final = object()
+"""Returned by ``ToolAdapter.annotate`` if the sentence was added to a message elsewhere, and the result stays."""
+
+
 class CallStyle(enum.Enum):
     """The calling convention of a framework's function. Each style has its own wrapper."""
 
@@ -90,7 +94,8 @@ class ToolAdapter:
     outcome: Callable[[Reading, Any], Outcome] = plain_outcome
     """Read a result of the framework as an outcome. Leave out ids and time stamps that the framework adds."""
     annotate: Callable[[Reading, Any, str], Any] = no_place
-    """Return the result with a sentence for the model added. Return None if the sentence would break the result."""
+    """Return the result with a sentence for the model added. Return None if the sentence would break the result, and
+    ``IN_PLACE`` if the function adds the result to the conversation itself, and the sentence was added there."""
     mark: Callable[[Reading, Any, str], Any] = no_mark
     """Return a refusal with the policy's mark under the key ``MARK``, in a field for programs that no model reads."""
     signals: Callable[[BaseException], bool] = never

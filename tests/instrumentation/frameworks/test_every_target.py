@@ -9,6 +9,7 @@ import copy
 import inspect
 import pickle
 import typing
+import warnings
 import weakref
 from importlib import import_module
 from importlib.util import find_spec
@@ -30,7 +31,9 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 
 def attribute(module: str, path: str) -> Any:
     """The function itself, not bound."""
-    found: Any = import_module(module)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # those of the framework itself, at its import
+        found: Any = import_module(module)
     for name in path.split("."):
         found = inspect.getattr_static(found, name)
     return found

@@ -1,0 +1,24 @@
+"""Tell which calls a model has written in one message, in frameworks that run such calls one after the other."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from otel_loopguard.turns.scope import current_scope
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+_KEY: Final = "model message"
+
+
+def tick_of_message(message: Hashable) -> int | None:
+    """Return the turn's tick when the model wrote this message, for ``ToolCall.written``; None outside of a run.
+
+    That is the tick of the message's first call. ``message``: a key that no other message of the run has.
+    """
+    scope = current_scope()
+    if scope is None or scope.run_state is None or scope.call is not None:
+        return None
+    tick: int = scope.run_state.steps.setdefault((_KEY, message), scope.turn.tick)
+    return tick
