@@ -69,6 +69,13 @@ PATCHED_MODULES: Final = {
         "agents.tool",
     ),
     "pydantic_ai": ("pydantic_ai._tool_manager", "pydantic_ai.agent", "pydantic_ai.tool_manager"),
+    "semantic_kernel": (
+        "semantic_kernel.agents.chat_completion.chat_completion_agent",
+        "semantic_kernel.agents.open_ai.openai_assistant_agent",
+        "semantic_kernel.agents.open_ai.openai_responses_agent",
+        "semantic_kernel.connectors.ai.chat_completion_client_base",
+        "semantic_kernel.kernel",
+    ),
     "smolagents": ("smolagents.agents", "smolagents.local_python_executor", "smolagents.tools"),
     "strands": (
         "strands.agent.agent",
