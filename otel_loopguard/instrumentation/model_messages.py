@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Final
 
-from otel_loopguard.turns.scope import current_scope
+from otel_loopguard.turns.scope import current_scope, in_scope
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
+    from contextlib import AbstractContextManager
 
 _KEY: Final = "model message"
 
@@ -22,3 +24,11 @@ def tick_of_message(message: Hashable) -> int | None:
         return None
     tick: int = scope.run_state.steps.setdefault((_KEY, message), scope.turn.tick)
     return tick
+
+
+def one_message() -> AbstractContextManager[None]:
+    """Return a context manager for a block that makes all calls of one message: its scope has the turn's tick."""
+    scope = current_scope()
+    if scope is None or scope.call is not None:
+        return nullcontext()
+    return in_scope(scope.of_message(scope.turn.tick))

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     FRAMEWORKS: tuple[Framework, ...]
 
 PATCHED_MODULES: Final = {
+    "agent_framework": ("agent_framework._tools",),
     "agno": (
         "agno.agent._run",
         "agno.agent.agent",

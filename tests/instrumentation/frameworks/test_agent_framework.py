@@ -1,0 +1,300 @@
+"""Microsoft Agent Framework: the shared scenarios, and the framework's own features."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+pytest.importorskip("agent_framework", reason="agent-framework is tested in an environment of its own")
+
+from agent_framework import AgentSession, Content, FunctionMiddleware, Message, MiddlewareTermination, tool
+
+from otel_loopguard import Policy, ToolContract, ToolLoopError, semconv
+from otel_loopguard.policy_files.load import load_preset
+from otel_loopguard.testing import SCENARIOS, Ask, Scenario, assert_no_trip, guarded
+from otel_loopguard.turns.scope import current_scope
+from tests.scripted.agent_framework import DRIVERS, WAYS, Script, agent_of, plain_tools, run, stream
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+EACH_WAY = pytest.mark.parametrize("go", WAYS)
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
+@pytest.mark.parametrize("driver", DRIVERS)
+def test_scenario(driver: str, scenario: Scenario) -> None:
+    """Each way of running passes the shared scenarios."""
+    scenario.run(DRIVERS[driver])
+
+
+def look(path: str) -> str:
+    """Look at something."""
+    return f"there is {path}"
+
+
+LOOK = plain_tools({"look": look})
+
+
+def script(*paths: str, name: str = "look", answer: str = "Done.") -> Script:
+    return Script([[Ask(name, {"path": path})] for path in paths], answer)
+
+
+def attribute(recording: Any, name: str) -> list[Any]:
+    return [span.attributes.get(name) for span in recording.spans]
+
+
+@EACH_WAY
+def test_an_aborted_run_reaches_the_caller(go: Any) -> None:
+    """``except ToolLoopError`` catches an abort in each way of running, and no turn is left."""
+    with guarded(Policy(abort_after=1)) as recording:
+        with pytest.raises(ToolLoopError) as caught:
+            asyncio.run(go(script(*["a"] * 9), LOOK))
+        assert caught.value.tool_name == "look"
+        assert caught.value.turn_id == attribute(recording, semconv.TURN_ID)[0]
+        assert recording.outcomes[-1] == "aborted"
+        assert recording.runtime.guard.live == 0
+
+
+@EACH_WAY
+def test_an_abort_among_parallel_calls_ends_the_run(go: Any) -> None:
+    """An abort ends the other calls of the same message, too, and the run does not hang."""
+    steps = [[Ask("look", {"path": "a"})], *[[Ask("look", {"path": path}) for path in "ab"]] * 8]
+    with guarded(Policy(abort_after=1)) as recording:
+        with pytest.raises(ToolLoopError):
+            asyncio.run(go(Script(steps), LOOK))
+        assert recording.runtime.guard.live == 0
+
+
+@EACH_WAY
+def test_refusals_are_results_that_end_no_run(go: Any) -> None:
+    """A refusal is no exception of a tool: three of those in a row would end the framework's loop."""
+    model = script(*"aaaaaaaa")
+    with guarded() as recording:
+        asyncio.run(go(model, LOOK))
+        assert len(model.returned) == 8
+        assert [result.exception for result in model.returned] == [None] * 8
+        assert recording.outcomes == ["executed", "nudged", *["blocked"] * 6]
+        assert recording.counted(semconv.METRIC_INTERNAL_ERRORS) == 0
+
+
+@EACH_WAY
+def test_a_made_up_name_is_not_shown(go: Any) -> None:
+    """A name that no tool has is an unknown tool."""
+    with guarded() as recording:
+        asyncio.run(go(script("a", name="SECRET_name"), LOOK))
+        assert [span.name for span in recording.spans] == ["execute_tool _unknown"]
+        assert recording.outcomes == ["failed"]
+        assert "SECRET" not in "".join(span.to_json() for span in recording.spans)
+
+
+@EACH_WAY
+def test_beside_its_own_spans_each_call_has_one(go: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each call has one ``execute_tool`` span, theirs or ours: run, refused, unknown or with missing arguments."""
+    paths = [{"path": "a"}, {"path": "a"}, {"path": "a"}, {}]
+    model = Script([*[[Ask("look", arguments)] for arguments in paths], [Ask("nope", {})]])
+    with guarded() as recording:
+        monkeypatch.setattr(
+            "agent_framework.observability.get_tracer",
+            lambda *_, **__: recording.tracer_provider.get_tracer("agent_framework"),
+        )
+        monkeypatch.setattr("agent_framework.observability.OBSERVABILITY_SETTINGS.enable_instrumentation", True)
+        asyncio.run(go(model, LOOK))
+        finished = recording._spans.get_finished_spans()
+        named = [span for span in finished if span.name.startswith("execute_tool ")]
+        assert len(named) == 5
+        assert len(recording.spans) == 5
+        assert recording.outcomes == ["executed", "nudged", "blocked", "failed", "failed"]
+        parents = {span.context.span_id for span in recording.spans}
+        theirs = [span for span in named if span not in recording.spans]
+        assert [span.parent.span_id in parents for span in theirs] == [True, True]
+        assert [span.name.split()[0] for span in recording.spans] == ["loopguard"] * 2 + ["execute_tool"] * 3
+
+
+@EACH_WAY
+def test_a_failing_tool_is_read_by_the_model_as_before(go: Any) -> None:
+    """The framework makes a text of the exception, and the call has failed."""
+
+    def fetch(path: str) -> str:
+        """Fetch."""
+        raise LookupError("no such row")
+
+    model = script("a", name="fetch")
+    with guarded() as recording:
+        asyncio.run(go(model, plain_tools({"fetch": fetch})))
+        assert model.read == ["Error: Function failed."]
+        assert recording.outcomes == ["failed"]
+        assert recording.runtime.guard.live == 0
+
+
+def test_an_agent_that_is_a_tool_has_a_turn_of_its_own() -> None:
+    """Four calls of a sub-agent that makes the same call each time are no loop of the outer agent."""
+    boss = Script([[Ask("worker", {"task": f"question {number}"})] for number in range(4)])
+    with guarded() as recording:
+        worker = agent_of(script("shared"), LOOK, name="worker", description="Works.")
+        asyncio.run(run(boss, [worker.as_tool()]))
+        assert [text.strip() for text in boss.read] == ["Done."] * 4
+        turns = attribute(recording, semconv.TURN_ID)
+        assert len(turns) == 8
+        top = min(turns, key=len)
+        assert len(set(turns)) == 5
+        assert all(turn.startswith(top) for turn in turns)
+        assert_no_trip(recording)
+        assert recording.runtime.guard.live == 0
+
+
+def test_the_abort_of_a_sub_agent_is_a_failed_call_of_the_outer_one() -> None:
+    """The outer agent reads that its worker failed, and goes on."""
+    boss = Script([[Ask("worker", {"task": "Go on."})]])
+    with guarded(Policy(abort_after=1)) as recording:
+        worker = agent_of(script(*"aaaaa"), LOOK, name="worker", description="Works.")
+        assert asyncio.run(run(boss, [worker.as_tool()])).text == "Done."
+        assert boss.read == ["Error: Function failed."]
+        assert recording.outcomes[0] == "failed"
+        assert recording.runtime.guard.live == 0
+
+
+def test_each_message_of_a_session_is_a_turn_of_its_own() -> None:
+    """The second message may read the same file as the first, in the same conversation."""
+
+    async def conversation() -> None:
+        session = AgentSession()
+        agent = agent_of(script("a", "a"), LOOK)
+        for _ in range(3):
+            await agent.run("Go on.", session=session)
+
+    with guarded() as recording:
+        asyncio.run(conversation())
+        assert recording.outcomes == ["executed", "nudged"] * 3
+        assert len(set(attribute(recording, semconv.TURN_ID))) == 3
+        assert len(set(attribute(recording, semconv.CONVERSATION_ID))) == 1
+        assert None not in attribute(recording, semconv.CONVERSATION_ID)
+        assert recording.runtime.guard.live == 0
+
+
+def test_a_call_that_waits_for_approval_continues_its_turn() -> None:
+    """The run after the approval is the same turn: what the model repeats there is a repeat."""
+    ran = []
+
+    @tool(approval_mode="always_require")
+    def delete(path: str) -> str:
+        """Delete something."""
+        ran.append(path)
+        return f"{path} is gone"
+
+    async def conversation() -> None:
+        session = AgentSession()
+        agent = agent_of(Script([[Ask("look", {"path": "a"})], [Ask("delete", {"path": "a"})]]), [*LOOK, delete])
+        (request,) = (await agent.run("Go on.", session=session)).user_input_requests
+        await agent.run(Message("user", [request.to_function_approval_response(True)]), session=session)
+
+    with guarded() as recording:
+        asyncio.run(conversation())
+        assert ran == ["a"]
+        assert recording.outcomes == ["executed", "executed"]
+        assert len(set(attribute(recording, semconv.TURN_ID))) == 1
+        assert_no_trip(recording)
+
+
+def test_a_middleware_that_ends_the_loop_is_no_failure() -> None:
+    """``MiddlewareTermination`` is a signal: the call is cancelled, and the run ends as before."""
+
+    class End(FunctionMiddleware):
+        async def process(self, context: Any, call_next: Any) -> None:
+            raise MiddlewareTermination("enough")
+
+    with guarded() as recording:
+        asyncio.run(agent_of(script(*"aaaa"), LOOK, middleware=[End()]).run("Go on."))
+        assert recording.outcomes == ["cancelled"]
+        assert recording.runtime.guard.live == 0
+
+
+def test_a_stream_that_is_left_early_leaves_nothing() -> None:
+    """No scope is bound in the consumer's code, and the turn is closed with the stream."""
+
+    async def leave() -> None:
+        answer = agent_of(script("a", "b"), LOOK).run("Go on.", stream=True)
+        async for update in answer:
+            assert current_scope() is None
+            if any(content.type == "function_result" for content in update.contents):
+                break
+
+    with guarded() as recording:
+        asyncio.run(leave())
+        assert recording.outcomes == ["executed"]
+        assert recording.runtime.guard.live == 0
+
+
+def test_a_run_that_is_cancelled_leaves_nothing() -> None:
+    """The call that ran is cancelled, and its turn is closed."""
+
+    async def cancel() -> None:
+        started = asyncio.Event()
+
+        async def wait(path: str) -> str:
+            """Wait."""
+            started.set()
+            await asyncio.Event().wait()
+            return path
+
+        task = asyncio.create_task(run(script("a", name="wait"), plain_tools({"wait": wait})))
+        await started.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    with guarded() as recording:
+        asyncio.run(cancel())
+        assert recording.outcomes == ["cancelled"]
+        assert recording.runtime.guard.live == 0
+
+
+def test_a_result_with_an_image_is_left_alone() -> None:
+    """No sentence is added to other contents than text; it waits for the next text."""
+
+    def shoot(path: str) -> list[Content]:
+        """Make an image."""
+        return [Content.from_text("an image"), Content.from_data(data=b"1234", media_type="image/png")]
+
+    model = Script([[Ask("shoot", {"path": "a"})]] * 2 + [[Ask("look", {"path": "b"})]])
+    with guarded() as recording:
+        asyncio.run(run(model, [*plain_tools({"shoot": shoot}), *LOOK]))
+        assert [item.type for item in model.returned[1].items] == ["text", "data"]
+        assert model.read[1] == "an image"
+        assert model.read[2].startswith("there is b\n")
+        assert "shoot" in model.read[2]
+        assert recording.counted(semconv.METRIC_INTERNAL_ERRORS) == 0
+
+
+@EACH_WAY
+def test_an_earlier_result_is_given_again(go: Any) -> None:
+    """With reuse in the contract, a repeated call gets the earlier result with a note, and nothing runs."""
+    model = script("a", "a", "a")
+    with guarded(Policy(tools={"look": ToolContract(kind="read", reuse=True)})) as recording:
+        asyncio.run(go(model, LOOK))
+        assert recording.outcomes[-1] == "reused"
+        assert model.read[-1].startswith("there is a\n")
+
+
+@EACH_WAY
+def test_a_refusal_is_marked_in_its_properties(go: Any) -> None:
+    """The preset's mark is for the program; the model reads the sentence alone."""
+    model = script("a", "a", "a", "a")
+    with guarded(load_preset("repeat_hint").policy) as recording:
+        asyncio.run(go(model, LOOK))
+        marks = [(result.additional_properties or {}).get("loopguard.mark") for result in model.returned]
+        assert marks == [None, None, None, "loop-detected"]
+        assert "loopguard.mark" not in model.read[3]
+        assert recording.counted(semconv.METRIC_INTERNAL_ERRORS) == 0
+
+
+def test_runs_side_by_side_are_turns_of_their_own() -> None:
+    """Three agents that make equal calls in parallel are no loop."""
+
+    async def together() -> None:
+        await asyncio.gather(*(stream(script("a", "b"), LOOK) for _ in range(3)))
+
+    with guarded() as recording:
+        asyncio.run(together())
+        assert len(set(attribute(recording, semconv.TURN_ID))) == 3
+        assert_no_trip(recording)
