@@ -141,6 +141,8 @@ class ToolTarget:
     That result is then the call's outcome."""
     items: Items | None = None
     """For a method that may return a generator: the call lasts until its last item."""
+    around: Callable[[Callable[..., Any]], Callable[..., Any]] | None = None
+    """Return a function around ours, for a framework that has to be told of an exception which leaves the call."""
     fatal: bool = False
     """True if the function shows a call only by raising, which ends the run. The call is read after the exception."""
     optional: bool = False

@@ -52,7 +52,8 @@ def wrapper_of(target: Target, original: Original) -> Callable[..., Any]:
         return (lasting_tool_async if is_async else lasting_tool)(open_call, target, target.items, original)
     if target.turned_down is not None:
         return _checked_tool_async(target, original)
-    return (_tool_async if is_async else _tool)(target, original)
+    guarded = (_tool_async if is_async else _tool)(target, original)
+    return guarded if target.around is None else target.around(guarded)
 
 
 def open_call(

@@ -60,6 +60,39 @@ def test_each_call_of_a_batch_is_a_call(module: Any) -> None:
         assert module.answer_all is answer_all
 
 
+def test_a_function_around_a_call_gets_the_exceptions_that_leave_it(module: Any) -> None:
+    """An ``around`` function is called in place of ours, and calls it: it sees results and exceptions."""
+    seen: list[Any] = []
+
+    def around(ours: Any) -> Any:
+        def noted(*given: Any, **kwargs: Any) -> Any:
+            try:
+                seen.append(ours(*given, **kwargs))
+            except LookupError as error:
+                seen.append(type(error))
+                raise
+            return seen[-1]
+
+        return noted
+
+    def look(*, names: list[str]) -> str:
+        if names == ["fine"]:
+            return "fine"
+        raise LookupError(names)
+
+    module.look = look
+    patches = Patches([ToolTarget(module.__name__, "look", ADAPTER, around=around)])
+    with guarded() as recording:
+        patches.install()
+        assert module.look(names=["fine"]) == "fine"
+        with pytest.raises(LookupError):
+            module.look(names=["gone"])
+        assert seen == ["fine", LookupError]
+        assert recording.outcomes == ["executed", "failed"]
+        patches.restore()
+        assert module.look is look
+
+
 def test_a_call_that_is_only_seen_when_it_fails(module: Any) -> None:
     """A ``fatal`` target counts a failed call only, and passes the framework's error on."""
 
