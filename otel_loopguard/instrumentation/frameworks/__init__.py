@@ -24,6 +24,7 @@ PATCHED_MODULES: Final = {
         "agno.team.team",
         "agno.tools.function",
     ),
+    "autogen": ("autogen_agentchat.agents._assistant_agent", "autogen_agentchat.teams._group_chat._base_group_chat"),
     "crewai": (
         "crewai.agent.core",
         "crewai.agents.agent_executor",
