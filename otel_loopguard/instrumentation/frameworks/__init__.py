@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     FRAMEWORKS: tuple[Framework, ...]
 
 PATCHED_MODULES: Final = {
+    "ag2": ("ag2.agent", "ag2.tools.executor"),
     "agent_framework": ("agent_framework._tools",),
     "agno": (
         "agno.agent._run",
