@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Final
 
+from otel_loopguard.instrumentation.runtime import active_runtime
 from otel_loopguard.turns.scope import current_scope, in_scope
 
 if TYPE_CHECKING:
@@ -28,7 +29,8 @@ def tick_of_message(message: Hashable) -> int | None:
 
 def one_message() -> AbstractContextManager[None]:
     """Return a context manager for a block that makes all calls of one message: its scope has the turn's tick."""
-    scope = current_scope()
-    if scope is None or scope.call is not None:
-        return nullcontext()
-    return in_scope(scope.of_message(scope.turn.tick))
+    runtime, scope = active_runtime.instrumented, current_scope()
+    if runtime is not None and scope is not None and scope.call is None:
+        with runtime.shield("adapter.message"):
+            return in_scope(scope.of_message(scope.turn.tick))
+    return nullcontext()

@@ -20,6 +20,7 @@ APART = tuple(f"{PACKAGE}.{room}" for room in ("testing", "cli", "report"))
 DRIVERS_OF_OURS = (
     "instrumentation.agent_run:AgentRun.running",
     "instrumentation.agent_run:AgentRun.inspect",
+    "instrumentation.agent_run:async_generator_of_run",
     "instrumentation.agent_run:run_async",
     "instrumentation.agent_run:run_plain",
     "instrumentation.call:GuardedCall.aresult",
@@ -38,6 +39,7 @@ DRIVERS_OF_OURS = (
     "instrumentation.functions.generators:drive_generator",
     "instrumentation.frameworks.langchain.parallel_calls:_of_message",
     "instrumentation.frameworks.langchain.runs:_note_end",
+    "instrumentation.model_messages:one_message",
     "instrumentation.models.streams:_anext",
     "instrumentation.models.streams:_next",
     "instrumentation.targets:Original.bind",
