@@ -11,6 +11,8 @@ import pytest
 
 pytest.importorskip("semantic_kernel", reason="semantic-kernel is tested in an environment of its own")
 
+import httpx
+from openai import AsyncOpenAI
 from semantic_kernel import Kernel
 from semantic_kernel.agents import ChatHistoryAgentThread
 from semantic_kernel.connectors.ai.function_choice_behavior import FunctionChoiceBehavior
@@ -289,6 +291,53 @@ def test_a_refusal_is_marked_in_the_metadata_of_its_result(go: Any) -> None:
         assert marks == [None, None, None, "loop-detected"]
         assert "loopguard.mark" not in json.dumps(model.returned[3].to_dict())
         assert recording.counted(semconv.METRIC_INTERNAL_ERRORS) == 0
+
+
+class ResponsesApi:
+    """A server of the Responses API: it makes the same call until the fifth request, and then answers."""
+
+    def __init__(self) -> None:
+        self.requests = 0
+        self.results: list[str] = []
+        """Those of the last request."""
+
+    def respond(self, request: httpx.Request) -> httpx.Response:
+        """Make the next response."""
+        asked = json.loads(request.content)["input"]
+        self.results = [item["output"] for item in asked if item.get("type") == "function_call_output"]
+        self.requests = number = self.requests + 1
+        call = {"type": "function_call", "name": "files-look", "arguments": '{"path": "a"}', "call_id": f"c{number}"}
+        text = {"type": "output_text", "text": "Done.", "annotations": []}
+        item = {"type": "message", "role": "assistant", "content": [text]} if number == 5 else call
+        response = {"id": f"resp_{number}", "object": "response", "created_at": 1, "status": "completed"}
+        response |= {"model": "script", "parallel_tool_calls": True, "tool_choice": "auto", "tools": []}
+        response |= {"output": [{"id": f"item_{number}", "status": "completed", **item}]}
+        return httpx.Response(200, json=response)
+
+    async def ask(self) -> Any:
+        """Run an agent of this server."""
+        from semantic_kernel.agents import OpenAIResponsesAgent  # which warns at its import
+
+        http = httpx.AsyncClient(transport=httpx.MockTransport(self.respond))
+        client = AsyncOpenAI(api_key="local", base_url="http://local/v1", http_client=http)
+        agent = OpenAIResponsesAgent(ai_model_id="script", client=client, name="helper", plugins=[plugin_of(LOOK)])
+        return await agent.get_response("Go on.")
+
+
+def test_an_agent_of_the_responses_api_is_guarded_too() -> None:
+    """Other agents have loops of their own, and call functions through the kernel as well."""
+    server = ResponsesApi()
+    with guarded() as recording:
+        assert str(asyncio.run(server.ask()).message) == "Done."
+        assert recording.outcomes == ["executed", "nudged", "blocked", "blocked"]
+        assert "tool_loop_detected" in server.results[-1]
+        assert len(set(attribute(recording, semconv.TURN_ID))) == 1
+        assert set(attribute(recording, semconv.AGENT_NAME)) == {"helper"}
+        assert recording.runtime.guard.live == 0
+    with guarded(Policy(abort_after=1)) as recording:
+        with pytest.raises(ToolLoopError):
+            asyncio.run(ResponsesApi().ask())
+        assert recording.runtime.guard.live == 0
 
 
 def test_a_call_that_the_program_makes_by_hand_is_read_too() -> None:
