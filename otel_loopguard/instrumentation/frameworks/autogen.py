@@ -1,12 +1,14 @@
 """AutoGen AgentChat: the tools of assistants, alone, as tools of others and in teams.
 
-A team runs its members in tasks of its runtime, and makes a ``RuntimeError`` of an exception of theirs. So the error of
-an abort is kept in the state of the run, and the end of the outermost run raises it.
+The members of a team do not see each other's results, so each message to a member is a turn. A team makes a
+``RuntimeError`` of an exception of a member. So the error of an abort is kept in the state of the team's run, whose end
+raises it.
 """
 
 from __future__ import annotations
 
-from functools import wraps
+from contextlib import nullcontext
+from functools import partial, wraps
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,10 +17,13 @@ from opentelemetry import trace
 from otel_loopguard.engine.vocabulary import Outcome, ToolCall
 from otel_loopguard.errors import ToolLoopError
 from otel_loopguard.instrumentation.aborts import LoopAbort
+from otel_loopguard.instrumentation.agent_run import AgentRun, async_generator_of_run
 from otel_loopguard.instrumentation.content import appended, arguments_of
 from otel_loopguard.instrumentation.native_spans import if_recorded
+from otel_loopguard.instrumentation.runtime import active_runtime
 from otel_loopguard.instrumentation.targets import (
     CallStyle,
+    CallTarget,
     Framework,
     FrameworkLimit,
     Reading,
@@ -28,12 +33,13 @@ from otel_loopguard.instrumentation.targets import (
 )
 from otel_loopguard.telemetry.call_span import NativeSpan
 from otel_loopguard.turns.runs import RunInfo
-from otel_loopguard.turns.scope import current_scope
+from otel_loopguard.turns.scope import current_scope, in_scope
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import AsyncIterator, Callable, Mapping
 
-    from otel_loopguard.instrumentation.targets import Target
+    from otel_loopguard.instrumentation.targets import Original, Target
+    from otel_loopguard.turns.scope import Scope
 
 _ASSISTANT: Final = "autogen_agentchat.agents._assistant_agent"
 _SCOPE: Final = "autogen-core"
@@ -99,10 +105,7 @@ def _end_stream(guarded: Callable[..., Any]) -> Callable[..., Any]:
     async def execute(*given: Any, **kwargs: Any) -> Any:
         try:
             return await guarded(*given, **kwargs)
-        except (ToolLoopError, LoopAbort) as error:
-            scope = current_scope()
-            if scope is not None and scope.run_state is not None and isinstance(error, ToolLoopError):
-                scope.run_state.abort_error = error
+        except (ToolLoopError, LoopAbort):
             kwargs["stream"].put_nowait(None)
             raise
 
@@ -113,16 +116,61 @@ def _end_stream(guarded: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _read_run(runner: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> RunInfo | None:
-    """Read a run of an agent or a team. One inside of a team's run is a part of it, and passes exceptions on to it."""
+    """Read a run of an assistant or a team. A team in a team is a part of it, and passes exceptions on to it."""
+    return None if _team() is not None else RunInfo(agent_name=getattr(runner, "name", None), can_continue=False)
+
+
+def _team() -> Scope | None:
+    """Return the scope of the team's run that this code is in; None if it is in none, or in a tool."""
     scope = current_scope()
-    if scope is not None and scope.run_state is not None and scope.call is None:
-        return None
-    return RunInfo(agent_name=getattr(runner, "name", None), can_continue=False)
+    return scope if scope is not None and scope.run_state is not None and scope.call is None else None
+
+
+RUN: Final = RunTarget(_ASSISTANT, "AssistantAgent.on_messages_stream", _read_run, CallStyle.ASYNC_GENERATOR)
+
+
+def _on_messages_stream(original: Original) -> Callable[..., Any]:
+    """Wrap the run of an assistant. That of a member is outside of the team's turn, unless the program has opened it.
+
+    The team's run gets the error of an abort.
+    """
+
+    def opened(given: Any, kwargs: Any) -> tuple[AgentRun | None, Callable[[], Any]]:
+        wrapped, instance, args = original.bind(given)
+        runtime = active_runtime.instrumented
+        agent_run = None if runtime is None else AgentRun(runtime, RUN, instance, args, kwargs)
+        return agent_run, partial(wrapped, *args, **kwargs)
+
+    run = async_generator_of_run(opened)
+
+    async def on_messages_stream(*given: Any, **kwargs: Any) -> AsyncIterator[Any]:
+        runtime, team, stream = active_runtime.instrumented, None, run(*given, **kwargs)
+        if runtime is not None:
+            with runtime.shield("adapter.team"):
+                team = _team()
+        apart = nullcontext if team is None or team.turn.source == "explicit" else partial(in_scope, None)
+        try:
+            while True:
+                with apart():
+                    try:
+                        event = await stream.__anext__()
+                    except StopAsyncIteration:
+                        return
+                yield event
+        except ToolLoopError as error:
+            if team is not None and team.run_state is not None:
+                team.run_state.abort_error = error
+            raise
+        finally:
+            with apart():
+                await stream.aclose()  # type: ignore[attr-defined]  # it is a generator
+
+    return on_messages_stream
 
 
 _TARGETS: tuple[Target, ...] = (
     ToolTarget(_ASSISTANT, "AssistantAgent._execute_tool_call", CALL, CallStyle.ASYNC, around=_end_stream),
-    RunTarget(_ASSISTANT, "AssistantAgent.on_messages_stream", _read_run, CallStyle.ASYNC_GENERATOR),
+    CallTarget(_ASSISTANT, "AssistantAgent.on_messages_stream", _on_messages_stream),
     RunTarget(
         "autogen_agentchat.teams._group_chat._base_group_chat",
         "BaseGroupChat.run_stream",
@@ -136,8 +184,8 @@ FRAMEWORK = Framework(
     _TARGETS,
     native_scopes=(_SCOPE,),
     title="AutoGen",
-    turns="runs: an assistant's, or a team's",
-    notes="hand-offs are not counted; in a team whose runtime is the program's, each message to a member is a turn;"
+    turns="runs of an assistant: in a team, each message to a member",
+    notes="hand-offs are not counted; a team whose runtime is the program's makes a `RuntimeError` of an abort;"
     " `ToolAgent` of `autogen-core` is not guarded",
     modules=("autogen_agentchat",),
     versions={

@@ -16,8 +16,9 @@ from autogen_agentchat.tools import AgentTool, TeamTool
 from autogen_core import CancellationToken, SingleThreadedAgentRuntime
 from autogen_core.tools import StaticWorkbench
 
+import otel_loopguard as loopguard
 from otel_loopguard import Policy, ToolContract, ToolLoopError, semconv
-from otel_loopguard.testing import SCENARIOS, Ask, Scenario, assert_no_trip, assert_trips, guarded
+from otel_loopguard.testing import SCENARIOS, Ask, Scenario, assert_no_trip, guarded
 from otel_loopguard.turns.scope import current_scope
 from tests.scripted.autogen import DRIVERS, WAYS, Script, agent_of, plain_tools, run, run_stream, team_of
 
@@ -200,18 +201,31 @@ def test_the_abort_of_a_sub_agent_is_a_failed_call_of_the_outer_one(is_team: boo
         assert recording.runtime.guard.live == 0
 
 
-def test_a_team_is_one_turn_with_the_names_of_its_members() -> None:
-    """A team whose members make the same call round after round is in a loop."""
+def test_the_members_of_a_team_have_turns_of_their_own() -> None:
+    """Members do not see each other's results: three that make the same call are no loop."""
+    names = ["first", "second", "third"]
     with guarded() as recording:
-        team = team_of(agent_of(script("a"), LOOK), agent_of(script("a"), LOOK, name="other"), messages=5)
+        team = team_of(*(agent_of(script("a"), LOOK, name=name) for name in names), messages=4)
         asyncio.run(team.run(task="Go on."))
+        assert recording.outcomes == ["executed"] * 3
+        assert attribute(recording, semconv.AGENT_NAME) == names
+        assert len(set(attribute(recording, semconv.TURN_ID))) == 3
+        assert_no_trip(recording)
+        assert recording.runtime.guard.live == 0
+
+
+def test_a_turn_around_a_team_is_one_turn() -> None:
+    """With ``turn()`` around the team, repeats are counted across its members."""
+    with guarded() as recording, loopguard.turn():
+        team = team_of(*(agent_of(script("a"), LOOK, name=name) for name in ("first", "second", "third")), messages=4)
+        asyncio.run(team.run(task="Go on."))
+        assert recording.outcomes == ["executed", "nudged", "blocked"]
+        assert attribute(recording, semconv.AGENT_NAME) == ["first", "second", "third"]
         assert len(set(attribute(recording, semconv.TURN_ID))) == 1
-        assert set(attribute(recording, semconv.AGENT_NAME)) == {"helper", "other"}
-        assert_trips(recording, "generic_repeat", action="block")
 
 
 def test_the_abort_of_a_team_in_a_team_reaches_the_caller() -> None:
-    """The inner team is a part of the outer one's turn, and its exception becomes the abort again at the end."""
+    """The inner team's exception becomes the abort again at the end of the outer team's run."""
     with guarded(Policy(abort_after=1)) as recording:
         inner = team_of(agent_of(script(*"aaaaa"), LOOK), messages=2)
         with pytest.raises(ToolLoopError):
@@ -220,7 +234,7 @@ def test_the_abort_of_a_team_in_a_team_reaches_the_caller() -> None:
 
 
 def test_hand_offs_are_no_calls() -> None:
-    """A hand-off is neither guarded nor counted, and the calls before and after it are of one turn."""
+    """A hand-off is neither guarded nor counted, and the next agent has a turn of its own."""
     first = Script([[Ask("look", {"path": "a"})], [Ask("transfer_to_second", {})]])
     with guarded() as recording:
         one = agent_of(first, LOOK, name="first", handoffs=["second"])
@@ -229,12 +243,12 @@ def test_hand_offs_are_no_calls() -> None:
         assert result.messages[-1].content == "Done."
         assert [span.name for span in recording.spans] == ["execute_tool look"] * 2
         assert attribute(recording, semconv.AGENT_NAME) == ["first", "second"]
-        assert len(set(attribute(recording, semconv.TURN_ID))) == 1
+        assert len(set(attribute(recording, semconv.TURN_ID))) == 2
         assert recording.runtime.guard.live == 0
 
 
-def test_in_a_runtime_of_the_program_each_message_to_a_member_is_a_turn() -> None:
-    """Its tasks began before the team's run. Calls are refused there; the team makes a RuntimeError of an abort."""
+def test_in_a_runtime_of_the_program_calls_are_refused() -> None:
+    """Its tasks began before the team's run, so the team makes a RuntimeError of an abort."""
 
     async def team(model: Script) -> None:
         runtime = SingleThreadedAgentRuntime()
