@@ -26,8 +26,13 @@ def installed() -> Iterator[str]:
     """The names of all frameworks that are installed, with ``by-hand`` for the loop without one."""
     yield "by-hand"
     for framework in FRAMEWORKS:
-        if framework.versions and all(find_spec(module) is not None for module in framework.modules):
+        if framework.versions and all(map(_is_there, framework.modules)):
             yield framework.hyphenated_name
+
+
+def _is_there(module: str) -> bool:
+    package = module.partition(".")[0]  # its own modules are looked for only if it is installed
+    return find_spec(package) is not None and find_spec(module) is not None
 
 
 def transcript_of(run: Callable[[], object], model: Any) -> Transcript:

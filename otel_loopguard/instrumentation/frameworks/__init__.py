@@ -25,6 +25,7 @@ PATCHED_MODULES: Final = {
         "agno.team.team",
         "agno.tools.function",
     ),
+    "anthropic_runner": ("anthropic.lib.tools._beta_functions", "anthropic.lib.tools._beta_runner"),
     "autogen": ("autogen_agentchat.agents._assistant_agent", "autogen_agentchat.teams._group_chat._base_group_chat"),
     "crewai": (
         "crewai.agent.core",

@@ -71,6 +71,8 @@ class Recorder:
 
     def __init__(self, shield: Shield, change: Callable[[Sent], Any] | None = None, *, ends: bool = False) -> None:
         self.shield = shield
+        self.is_used = False
+        """The calls that executors have judged are not noted."""
         self.exchanges: list[Exchange] = []
         self.change = change
         self.ends = ends
