@@ -8,18 +8,14 @@ from typing import TYPE_CHECKING, Any
 import anthropic
 from anthropic import _base_client, beta_async_tool, beta_tool
 
-from tests.models.conversation import Call, Reply
-from tests.models.server import Server
-from tests.scripted import next_calls, transcript_of
+from tests.scripted import transcript_of
+from tests.scripted.model_server import ServedScript
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from otel_loopguard.testing import Transcript
-    from tests.models.conversation import Asked
     from tests.scripted import Steps, Tools
-
-httpx: Any = getattr(_base_client, "httpx2", None) or _base_client.httpx
 
 
 class Unread(anthropic.Anthropic):
@@ -34,43 +30,15 @@ class AsyncUnread(anthropic.AsyncAnthropic):
     request = _base_client.AsyncAPIClient.request
 
 
-class Script:
-    """Makes the calls of its steps, one step a request, and keeps the requests. No socket stays open."""
+class Script(ServedScript):
+    """The script of a run."""
 
     def __init__(self, steps: Steps, answer: str = "Done.") -> None:
-        self.steps = steps
-        self.answer = answer
-        self.seen: list[Asked] = []
-        self.server = Server(self._reply)
-        self.server._http.server_close()
-
-    def _reply(self, asked: Asked) -> Reply:
-        self.seen.append(asked)
-        step = 0  # counted from the last message of the user
-        for message in asked.messages:
-            step = 0 if message.role == "user" and message.text else step + bool(message.calls)
-        calls = next_calls(self.steps, step) if asked.may_call else ()
-        return Reply("" if calls else self.answer, tuple(Call(ask.tool, ask.arguments) for ask in calls))
-
-    def send(self, request: Any) -> Any:
-        """Answer a request of the client."""
-        headers = {name.lower(): value for name, value in request.headers.items()}
-        exchange, events = self.server.respond(request.url.raw_path.decode(), headers, request.read())
-        if events is None:
-            return httpx.Response(exchange.status, json=exchange.answer)
-        return httpx.Response(200, headers={"content-type": "text/event-stream"}, content=b"".join(events))
+        super().__init__(getattr(_base_client, "httpx2", None) or _base_client.httpx, steps, answer)
 
     def client(self, kind: Any = Unread, **options: Any) -> Any:
         """Make a client that this script answers."""
-        transport = httpx.MockTransport(self.send)
-        is_async = issubclass(kind, anthropic.AsyncAnthropic)
-        http = (httpx.AsyncClient if is_async else httpx.Client)(transport=transport)
-        return kind(api_key="local", max_retries=0, http_client=http, **options)
-
-    @property
-    def read(self) -> list[str]:
-        """The text of the tool results in the last request."""
-        return [result.text for result in self.seen[-1].results] if self.seen else []
+        return super().client(kind, **options)
 
 
 def runner_of(client: Any, tools: Sequence[Any], *, question: str = "task-1: go on.", **options: Any) -> Any:

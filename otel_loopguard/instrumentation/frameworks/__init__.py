@@ -72,6 +72,7 @@ PATCHED_MODULES: Final = {
         "agents.run_internal.turn_resolution",
         "agents.tool",
     ),
+    "openai_runner": ("openai.lib.responses_tool_runner",),
     "pydantic_ai": ("pydantic_ai._tool_manager", "pydantic_ai.agent", "pydantic_ai.tool_manager"),
     "semantic_kernel": (
         "semantic_kernel.agents.chat_completion.chat_completion_agent",
