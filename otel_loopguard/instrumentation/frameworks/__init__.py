@@ -48,6 +48,11 @@ PATCHED_MODULES: Final = {
         "google.adk.platform.thread",
         "google.adk.runners",
     ),
+    "haystack": (
+        "haystack.components.agents.agent",
+        "haystack.components.agents.tool_calling",
+        "haystack.core.pipeline.pipeline",
+    ),
     "langchain": (
         "langchain.agents.agent",
         "langchain.agents.structured_output",
