@@ -37,6 +37,7 @@ PATCHED_MODULES: Final = {
         "crewai.utilities.agent_utils",
         "crewai.utilities.tool_utils",
     ),
+    "dspy": ("dspy.adapters.types.tool", "dspy.predict.react", "dspy.predict.react_v2"),
     "google_adk": (
         "google.adk.agents.context",
         "google.adk.flows.llm_flows._batch_tool_executor",
