@@ -12,11 +12,11 @@ import pytest
 import otel_loopguard as loopguard
 from otel_loopguard import semconv
 from otel_loopguard.engine.policy.policy import Policy
-from otel_loopguard.engine.vocabulary import ToolCall
+from otel_loopguard.engine.vocabulary import Outcome, ToolCall
 from otel_loopguard.instrumentation.agent_run import AgentRun, run_background
 from otel_loopguard.instrumentation.patching import Patches
 from otel_loopguard.instrumentation.runtime import Runtime
-from otel_loopguard.instrumentation.targets import CallStyle, Reading, RunTarget, ToolAdapter, ToolTarget
+from otel_loopguard.instrumentation.targets import IN_PLACE, CallStyle, Reading, RunTarget, ToolAdapter, ToolTarget
 from otel_loopguard.testing import guarded
 from otel_loopguard.turns.runs import RunInfo
 from otel_loopguard.turns.scope import current_scope as scope
@@ -91,6 +91,34 @@ def test_a_function_around_a_call_gets_the_exceptions_that_leave_it(module: Any)
         assert recording.outcomes == ["executed", "failed"]
         patches.restore()
         assert module.look is look
+
+
+def test_a_sentence_may_be_added_where_the_function_has_put_its_result(module: Any) -> None:
+    """With ``IN_PLACE`` the call is nudged, and the function's own result stays, here None."""
+    history: list[str] = []
+
+    def look(*, names: list[str]) -> None:
+        history.append(f"there is {names[0]}")
+
+    def annotate(reading: Reading, result: Any, text: str) -> Any:
+        history[-1] += f" ({text})"
+        return IN_PLACE
+
+    adapter = ToolAdapter(
+        read=lambda instance, args, kwargs: Reading(ToolCall("look", kwargs)),
+        answer=lambda reading, content, error: history.append(content),
+        outcome=lambda reading, result: Outcome(result=history[-1]),
+        annotate=annotate,
+    )
+    module.look = look
+    patches = Patches([ToolTarget(module.__name__, "look", adapter)])
+    with guarded() as recording, loopguard.turn():
+        patches.install()
+        assert [module.look(names=["a"]) for _ in range(3)] == [None] * 3
+        patches.restore()
+        assert recording.outcomes == ["executed", "nudged", "blocked"]
+        assert history[1].startswith("there is a (")
+        assert "tool_loop_detected" in history[2]
 
 
 def test_a_call_that_is_only_seen_when_it_fails(module: Any) -> None:
