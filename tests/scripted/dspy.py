@@ -79,8 +79,9 @@ def run_async(script: Script, tools: Sequence[Any], *, v2: bool = False) -> Any:
 
 
 def stream(script: Script, tools: Sequence[Any]) -> Any:
-    """Stream the status of an agent, which runs in a thread."""
-    agent = dspy.streamify(dspy.ReAct("question -> answer", tools=list(tools), max_iters=MOST_STEPS))
+    """Stream the status of an agent, which runs in a task."""
+    program = dspy.ReAct("question -> answer", tools=list(tools), max_iters=MOST_STEPS)
+    agent = dspy.streamify(program, is_async_program=True)
 
     async def main() -> Any:
         with dspy.context(lm=script.model()):

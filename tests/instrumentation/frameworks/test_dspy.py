@@ -160,6 +160,21 @@ def test_an_agent_that_is_a_tool_has_a_turn_of_its_own(start: Any) -> None:
         assert recording.runtime.guard.live == 0
 
 
+def test_an_agent_that_is_streamed_from_a_thread_is_guarded() -> None:
+    """``streamify`` runs a plain program in a thread, in the context of its caller."""
+
+    async def main() -> None:
+        agent = dspy.streamify(dspy.ReAct("question -> answer", tools=[look]))
+        with dspy.context(lm=script(*["a"] * 3).model()):
+            async for _ in agent(question="Go on."):
+                pass
+
+    with guarded() as recording:
+        asyncio.run(main())
+        assert recording.outcomes == ["executed", "nudged", "blocked"]
+        assert recording.runtime.guard.live == 0
+
+
 def test_an_agent_inside_of_a_module_is_one_turn_a_run() -> None:
     """The program's own module may run it twice: the second run may read what the first one has read."""
 
