@@ -227,6 +227,9 @@ PARTS_OF_ROWS = (
 """The sentences of a mode are in its row, and those of another system in its preset."""
 NOT_FOR_THE_MODEL = {
     "An error occurred while running the tool": "the SDK's own text, which is recognised",
+    "I encountered an error": "CrewAI's own text, which is recognised",
+    "I tried reusing the same input": "as above",
+    "The run was ended, in a class that the event loop lets out.": "the docstring of a class that is made at run time",
     "The run was ended, in a class the SDK lets out.": "the docstring of a class that is made at run time",
 }
 SENTENCE = re.compile(r"\b[A-Za-z][a-z']*(?: [a-z']+,?){3,}")
@@ -246,6 +249,11 @@ def for_developers(node: ast.Constant) -> bool:
     return False
 
 
+def in_docs(node: ast.Constant) -> bool:
+    """True for the words of a framework's row in the docs."""
+    return any(isinstance(parent, ast.keyword) and parent.arg in ("notes", "turns") for parent in parents(node))
+
+
 def in_row(path: Path, node: ast.Constant) -> bool:
     """True for the texts in the row of a detector."""
     return named(path).startswith("engine/detectors/") and any(
@@ -260,7 +268,7 @@ def sentences(path: Path) -> list[str]:
         for node in texts
         if SENTENCE.match(node.value)
         and node.value not in NOT_FOR_THE_MODEL
-        and not (for_developers(node) or in_row(path, node))
+        and not (for_developers(node) or in_row(path, node) or in_docs(node))
     ]
 
 

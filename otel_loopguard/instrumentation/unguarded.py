@@ -13,7 +13,6 @@ from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from otel_loopguard.instrumentation.frameworks import PATCHED_MODULES
 from otel_loopguard.instrumentation.imports import when_imported
 from otel_loopguard.instrumentation.process_start import process_start
 from otel_loopguard.shield import Shield
@@ -40,25 +39,17 @@ class Unguarded(NamedTuple):
     judged: str = IN_REQUESTS
 
 
-_KNOWN = (
+UNGUARDED = (
     Unguarded("ag2", "autogen"),
-    Unguarded("agent-framework-core", "agent_framework"),
-    Unguarded("agno", "agno"),
     Unguarded("atomic-agents", "atomic_agents"),
-    Unguarded("autogen-agentchat", "autogen_agentchat"),
     Unguarded("beeai-framework", "beeai_framework"),
     Unguarded("browser-use", "browser_use"),
     Unguarded("camel-ai", "camel"),
     Unguarded("claude-agent-sdk", "claude_agent_sdk", NOWHERE),  # the loop runs in a process of another program
     Unguarded("controlflow", "controlflow"),
-    Unguarded("crewai", "crewai"),
-    Unguarded("dspy", "dspy"),
-    Unguarded("google-adk", "google.adk"),
     Unguarded("griptape", "griptape"),
-    Unguarded("haystack-ai", "haystack"),
     Unguarded("langroid", "langroid"),
     Unguarded("letta", "letta"),
-    Unguarded("llama-index-core", "llama_index.core"),
     Unguarded("marvin", "marvin"),
     Unguarded("metagpt", "metagpt"),
     Unguarded("mini-swe-agent", "minisweagent"),
@@ -68,9 +59,6 @@ _KNOWN = (
     Unguarded("praisonaiagents", "praisonaiagents"),
     Unguarded("pyautogen", "autogen"),
     Unguarded("qwen-agent", "qwen_agent"),
-    Unguarded("semantic-kernel", "semantic_kernel"),
-    Unguarded("smolagents", "smolagents"),
-    Unguarded("strands-agents", "strands"),
     Unguarded("swarms", "swarms"),
     Unguarded("upsonic", "upsonic"),
     # --- clients
@@ -92,14 +80,6 @@ _KNOWN = (
     Unguarded("xai-sdk", "xai_sdk", UNREAD),
     Unguarded("zhipuai", "zhipuai", UNREAD),
 )
-
-
-def _is_patched(module: str) -> bool:
-    """Return True if an adapter patches a module of this package."""
-    return any(f"{one}.".startswith(f"{module}.") for modules in PATCHED_MODULES.values() for one in modules)
-
-
-UNGUARDED = tuple(one for one in _KNOWN if not _is_patched(one.module))
 
 
 def installed(used_clients: Collection[str]) -> Iterator[dict[str, Any]]:

@@ -8,11 +8,17 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from otel_loopguard.instrumentation.frameworks import FRAMEWORKS
+from otel_loopguard.instrumentation.models import CLIENTS
+
+if TYPE_CHECKING:
+    from otel_loopguard.instrumentation.targets import Framework
 
 ROOT = Path(__file__).resolve().parents[2]
 SUPPORTED = [framework for framework in FRAMEWORKS if framework.versions]
+CLIENT_PACKAGES = {client.versions["newest"][0] for client in CLIENTS}
 IN_OTHERS = "mcp"
 """The framework whose calls are guarded in the runs of the others."""
 PAGE, VERSIONS, README = "docs/frameworks.md", "docs/reference/versions.md", "README.md"
@@ -27,15 +33,20 @@ def page(text: str) -> str:
     return before + head + "".join(rows) + "\n" + rest.partition("\n\n")[2]
 
 
+def pins_of(framework: Framework) -> list[tuple[str, str]]:
+    """Return its oldest packages with their versions. A client of a model has a row of its own: it is older."""
+    pins = (pin.split("==") for pin in framework.versions["oldest"] if "==" in pin)
+    return [(package, oldest) for package, oldest in pins if package not in CLIENT_PACKAGES]
+
+
 def versions(text: str) -> str:
     """Return docs/reference/versions.md with the oldest version of each package; a new row lacks the newest."""
     for one in _sorted():
-        for pin in (pin for pin in one.versions["oldest"] if "==" in pin):
-            package, oldest = pin.split("==")
+        for package, oldest in pins_of(one):
             row = re.search(rf"^\| `{re.escape(package)}` \| ([^|]+) \| ([^|]+) \|$", text, re.MULTILINE)
             if row is not None:
                 text = text.replace(row[0], f"| `{package}` | {oldest} | {row[2]} |")
-            elif package == one.packages[0]:
+            elif package == pins_of(one)[0][0]:
                 first = "| `openai` |"
                 text = text.replace(first, f"| `{package}` | {oldest} | ? |\n{first}", 1)
     return text
@@ -52,7 +63,7 @@ def readme(text: str) -> str:
     return changed
 
 
-def _sorted() -> list[object]:
+def _sorted() -> list[Framework]:
     return sorted(SUPPORTED, key=lambda one: (one.name == IN_OTHERS, one.title.lower()))
 
 

@@ -184,10 +184,8 @@ class _TextProtocol(NamedTuple):
 
 
 _TEXT_PROTOCOLS = (
-    _TextProtocol("ReAct of DSPy", "dspy.predict.react", "ReAct.__init__"),
-    _TextProtocol("ReActV2 of DSPy", "dspy.predict.react_v2", "ReActV2.__init__"),
-    _TextProtocol("CodeAgent of smolagents", "smolagents.agents", "CodeAgent.__init__"),
-    _TextProtocol("ReActAgent of LlamaIndex", "llama_index.core.agent.workflow.react_agent", "ReActAgent.take_step"),
+    _TextProtocol("CodeAct of DSPy", "dspy.predict.code_act", "CodeAct.__init__"),
+    _TextProtocol("RLM of DSPy", "dspy.predict.rlm", "RLM.__init__"),
     _TextProtocol(
         "CodeActAgent of LlamaIndex", "llama_index.core.agent.workflow.codeact_agent", "CodeActAgent.take_step"
     ),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from otel_loopguard.instrumentation.frameworks.langchain.answers import ANSWERS
+from otel_loopguard.instrumentation.frameworks.langchain.answer_tools import ANSWERS
 from otel_loopguard.instrumentation.frameworks.langchain.parallel_calls import PARALLEL_CALLS
 from otel_loopguard.instrumentation.frameworks.langchain.runs import RUNS
 from otel_loopguard.instrumentation.frameworks.langchain.tools import TOOLS
