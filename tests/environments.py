@@ -19,8 +19,8 @@ OVERRIDES = ("certifi",)
 SHARED: dict[str, dict[str, str]] = {
     "agents-newest": dict.fromkeys(
         (
-            "ag2", "agent_framework", "agno", "anthropic_runner", "autogen", "crewai", "dspy", "google_adk", "haystack",
-            "llama_index", "openai_runner", "semantic_kernel", "smolagents", "strands",
+            "ag2", "agent_framework", "agno", "autogen", "crewai", "dspy", "haystack", "llama_index", "semantic_kernel",
+            "smolagents", "strands",
         ),
         "newest",
     ),
@@ -28,6 +28,7 @@ SHARED: dict[str, dict[str, str]] = {
         ("agno", "anthropic_runner", "autogen", "dspy", "llama_index", "semantic_kernel", "smolagents"), "oldest"
     ),
     "agents-oldest-2": dict.fromkeys(("ag2", "crewai", "haystack", "strands"), "oldest"),
+    "runners-newest": dict.fromkeys(("anthropic_runner", "openai_runner"), "newest"),
 }  # fmt: skip
 """By name of an environment: the version of each framework in it. Only versions whose requirements agree share one."""
 

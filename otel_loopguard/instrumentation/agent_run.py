@@ -33,6 +33,8 @@ class AgentRun:
 
     def __init__(self, runtime: Runtime, target: RunTarget, instance: Any, args: Any, kwargs: Any) -> None:
         self._runtime = runtime
+        self.shield = runtime.shield
+        """The fault barrier."""
         self._target = target
         self._info: RunInfo | None = None
         self._open_run: OpenRun | None = None
@@ -65,13 +67,13 @@ class AgentRun:
             if current_scope() is self._open_run.scope:
                 bind(self._outer)  # an exception of a signal handler has cut ``_Running`` short
             if self._span is not None:
-                with self._runtime.shield("run.span"):
+                with self.shield("run.span"):
                     self._span.restore()  # as above
             run_state = self._open_run.scope.run_state
             resumable = self._unfinished or (run_state is not None and run_state.resumable)
             self._unfinished = resumable or (error is not None and self._info.can_continue)
             self._error = error if isinstance(error, Exception) else None
-            with self._runtime.shield("run.close"):
+            with self.shield("run.close"):
                 if garbage_collector.runs_here():
                     self._runtime.deferred_ends.append(self)
                 else:
@@ -83,7 +85,7 @@ class AgentRun:
         if self._open_run is not None:
             self._runtime.runs.close(self._open_run, unfinished=self._unfinished)
         if self._span is not None:
-            with self._runtime.shield("run.span"):
+            with self.shield("run.span"):
                 self._span.end(self._error)
 
     def lend_span(self) -> None:
@@ -101,7 +103,7 @@ class AgentRun:
             return self._running
         scope = self._open_run.scope if self._open_run is not None else current_scope()
         run_state = None if self._open_run is None or closing else self._open_run.scope.run_state
-        running = _Running(scope, run_state, self._runtime.shield, self._span, outermost=self._outermost)
+        running = _Running(scope, run_state, self.shield, self._span, outermost=self._outermost)
         if self._open_run is not None and not closing:
             self._running = running
         return running
@@ -114,7 +116,7 @@ class AgentRun:
             end()
 
         registered = False
-        with self._runtime.shield("run.over"):
+        with self.shield("run.over"):
             if self._target.over is not None:
                 self._target.over(result, over)
                 registered = True
@@ -124,7 +126,7 @@ class AgentRun:
     def inspect(self, chunk: Any) -> None:
         """Note if this result, or this chunk of a stream, shows that the run is unfinished."""
         if self._target.unfinished is not None:
-            with self._runtime.shield("run.chunk"):
+            with self.shield("run.chunk"):
                 if self._target.unfinished(chunk):
                     self._unfinished = True
 
@@ -202,7 +204,8 @@ def run_background(agent_run: AgentRun, run: Callable[[], Any]) -> Any:
         with agent_run.running():
             result = run()
         end = stack.pop_all().close
-    agent_run.continue_in_background(result, end)
+    with agent_run.shield("run.over"):
+        agent_run.continue_in_background(result, end)
     return result
 
 

@@ -36,7 +36,9 @@ def lasting_tool(open_call: OpenCall, target: ToolTarget, items: Items, original
                 if call.answered:
                     return call.answer
                 result = function(*given, **kwargs)
-                source = _source(call, items, result)
+                source = None
+                with call.runtime.shield("generator.item"):
+                    source = items.find(result)
                 if source is None:
                     return call.result(result)
                 stack.pop_all()
@@ -62,7 +64,9 @@ def lasting_tool_async(open_call: OpenCall, target: ToolTarget, items: Items, or
                 if call.answered:
                     return call.answer
                 result = await function(*given, **kwargs)
-                source = _source(call, items, result)
+                source = None
+                with call.runtime.shield("generator.item"):
+                    source = items.find(result)
                 if source is None:
                     return await call.aresult(result)
                 stack.pop_all()
@@ -109,12 +113,6 @@ def lasting_stream(open_call: OpenCall, target: ToolTarget, original: Original) 
             raise
 
     return guarded
-
-
-def _source(call: GuardedCall, items: Items, result: Any) -> Any:
-    with call.runtime.shield("generator.item"):
-        return items.find(result)
-    return None
 
 
 def _lasting(call: GuardedCall, items: Items, instance: Any, result: Any, source: Any) -> Any:

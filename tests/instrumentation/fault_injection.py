@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import sys
+import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -22,6 +23,7 @@ DRIVERS_OF_OURS = (
     "instrumentation.agent_run:AgentRun.inspect",
     "instrumentation.agent_run:async_generator_of_run",
     "instrumentation.agent_run:run_async",
+    "instrumentation.agent_run:run_background",
     "instrumentation.agent_run:run_plain",
     "instrumentation.call:GuardedCall.aresult",
     "instrumentation.call:GuardedCall.result",
@@ -131,11 +133,13 @@ def called(scenario: Callable[[], Any]) -> set[str]:
 
     with guarded():
         background.wait(_profile(note))
+        threading.setprofile(note)  # of the threads that the scenario starts
         sys.setprofile(note)
         try:
             scenario()
         finally:
             sys.setprofile(None)
+            threading.setprofile(None)
             background.wait(_profile(None))
     return {name for name, function in ours().items() if function.__code__ in codes}
 

@@ -39,6 +39,8 @@ class Looping:
     def __call__(self, asked: Asked) -> Reply:
         """Answer a request."""
         step = self._steps[(asked.number - 1) % len(self._steps)]
+        if asked.choice not in ("none", "auto", "required") and not self._stubborn:  # the one tool that is demanded
+            return Reply("", (Call(asked.choice, {"answer": self._answer.text}),))
         allowed = asked.may_call or self._stubborn or not step.calls
         return step if allowed and asked.number <= self._rounds else self._answer
 

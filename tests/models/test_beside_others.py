@@ -19,6 +19,7 @@ import pytest
 
 from otel_loopguard import semconv
 from otel_loopguard.testing import guarded
+from tests.instrumentation.processes import NOTHING_EXPORTED, ROOT, start
 from tests.models import test_beside_adapters as programs
 from tests.models.loops import loops_of, run
 from tests.models.scripts import Looping, Working, call
@@ -27,6 +28,7 @@ from tests.models.toolbox import Toolbox
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
 if __name__ != "__main__" and find_spec("logfire") is None:
     pytest.skip("other instrumentations are tested in an environment of their own", allow_module_level=True)
@@ -257,6 +259,47 @@ def test_an_ordinary_run_sends_the_same_bytes(other: str) -> None:
     without, first, last = (in_a_process(requests_beside, other, order) for order in orders)
     assert first == without
     assert last == without
+
+
+# --- from process start ------------------------------------------------------------------------------------------
+
+LOGFIRE = """
+import logfire
+logfire.configure(send_to_logfire=False, console=False)
+logfire.instrument_openai()
+"""
+PROGRAM = """
+import sys
+{before}
+from tests.models.loops import loops_of, run
+from tests.models.toolbox import Toolbox
+print(run(loops_of("openai")["openai.chat"], sys.argv[1], "task-1: what is in it?", Toolbox()))
+"""
+FIRST = {
+    "guard-first": "loopguard = otel_loopguard.instrumentation.instrumentor:LoopGuardInstrumentor",
+    "guard-last": "openai = openinference.instrumentation.openai:OpenAIInstrumentor",
+}
+"""The entry point that is loaded first. Without this it is that of the folder which is listed first."""
+
+
+@pytest.mark.parametrize("before", ["", LOGFIRE], ids=["all-entry-points", "logfire"])
+@pytest.mark.parametrize("order", FIRST)
+def test_a_loop_ends_as_alone_from_process_start(order: str, before: str, tmp_path: Path) -> None:
+    """Under ``opentelemetry-instrument`` with the instrumentations of all packages here; then with Logfire, too."""
+    info = tmp_path / "first-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: first\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(f"[opentelemetry_instrumentor]\n{FIRST[order]}\n")
+    script = tmp_path / "program.py"
+    script.write_text(PROGRAM.format(before=before))
+    environment = {**NOTHING_EXPORTED, "OTEL_PYTHON_DISABLED_INSTRUMENTATIONS": ""}
+    environment |= {"PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"}
+    with Server(Looping(READ, answer=LOOKED)).running() as server:
+        ended = start(script, server.url, environment=environment)
+    assert ended.stdout.strip().endswith(LOOKED), ended.stderr
+    assert len(server.bodies()) == 10
+    assert "otel_loopguard: 9 tool calls, 1 loop, 8 nudges" in ended.stderr
+    assert "fault of its own" not in ended.stderr
 
 
 if __name__ == "__main__":

@@ -1,16 +1,16 @@
-"""Agents of frameworks without an adapter, unchanged: their loops end, and normal runs stay as they are."""
+"""Agents of frameworks over real clients, unchanged: their loops end, and normal runs stay as they are."""
 
 from __future__ import annotations
 
 import json
 import traceback
+from collections import Counter
 from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
-from otel_loopguard import Policy
 from otel_loopguard.testing import guarded
 from tests.models.scripts import Looping, Working, call
 from tests.models.server import Server
@@ -18,9 +18,6 @@ from tests.models.toolbox import Toolbox
 
 if TYPE_CHECKING:
     from tests.models.scripts import Script, Step
-
-if find_spec("autogen_agentchat") is None:
-    pytest.skip("these programs are tested in an environment of their own", allow_module_level=True)
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -54,9 +51,10 @@ class Program(NamedTuple):
     name: str
     working: Script = Working(*STEPS, answer=FOUND)
     looping: tuple[Step, ...] = (READ,)
-    policy: Policy = Policy()
     ends: str = LOOKED
-    """Words of the way in which a loop ends if the model answers once the tools are withdrawn."""
+    """Words of the way in which a loop ends if the model answers once it is asked for an answer."""
+    repeats: int = 2
+    """How often each call of a loop is run."""
 
 
 ENDS = "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT; echo Ada owns them."
@@ -68,36 +66,48 @@ PROGRAMS = [
     Program("agno"),
     Program("llama_index"),
     Program("strands"),
-    # It ends by itself when it makes a call for the fifth time, so the guard has to come first.
-    Program(
-        "crewai",
-        looping=(READ, call("search", query="Ada"), call("read_file", path="b.txt")),
-        policy=Policy(conclude_after=2, abort_after=3),
-    ),
-    # Its answer is a call: it takes a text for a mistake, and asks on.
-    Program(
-        "smolagents",
-        Working(READ, call("search", query="Ada"), call("final_answer", answer=FOUND)),
-        ends=STOPPED,
-    ),
+    Program("crewai"),
+    Program("ag2"),
+    Program("agent_framework"),
+    Program("google_adk"),
+    # Its answer is a call.
+    Program("smolagents", Working(READ, call("search", query="Ada"), call("final_answer", answer=FOUND))),
     # Its only tool runs commands, and one of them ends the run. It takes a text for a mistake, too.
     Program(
         "mini_swe_agent",
         Working(call("bash", command="echo 1"), call("bash", command="echo 2"), call("bash", command=ENDS)),
         (call("bash", command="echo 1"),),
         ends=STOPPED,
+        repeats=10,  # it has no adapter, so that no call is refused
+    ),
+    # Its calls and its answer are text, so that it cannot be asked for an answer.
+    Program(
+        "dspy",
+        Working(
+            reasoned("read_file", path="a.txt"),
+            reasoned("search", query="Ada"),
+            reasoned("finish"),
+            answer=written({"reasoning": "I read it.", "answer": FOUND}),
+        ),
+        (reasoned("read_file", path="a.txt"),),
+        ends=STOPPED,
     ),
 ]
-# Its calls and its answer are text, which is not read: a limit that the docs name.
-TEXT_ONLY = Program(
-    "dspy",
-    Working(
-        reasoned("read_file", path="a.txt"),
-        reasoned("search", query="Ada"),
-        reasoned("finish"),
-        answer=written({"reasoning": "I read it.", "answer": FOUND}),
-    ),
-)
+MODULES = {"autogen": "autogen_agentchat", "google_adk": "google.adk", "mini_swe_agent": "minisweagent"}
+"""The modules of the frameworks whose programs have another name."""
+
+
+def is_there(program: Program) -> bool:
+    """True if the framework of a program is installed. The matrix has all of them, in two environments."""
+    try:
+        return find_spec(MODULES.get(program.name, program.name)) is not None
+    except ModuleNotFoundError:  # its parent is not there
+        return False
+
+
+PROGRAMS = [program for program in PROGRAMS if is_there(program)]
+if not PROGRAMS:
+    pytest.skip("these programs are tested in environments of their own", allow_module_level=True)
 EACH = pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.name)
 
 
@@ -124,7 +134,7 @@ def run(program: Program, script: Script) -> Ended:
     return Ended(text, server, sorted(tools.runs, key=str))
 
 
-@pytest.mark.parametrize("program", [*PROGRAMS, TEXT_ONLY], ids=lambda program: program.name)
+@EACH
 def test_a_normal_run_is_the_same_with_and_without_the_guard(program):
     """The requests leave byte-identical, the tools run as before, and the user gets the same answer."""
     alone = run(program, program.working)
@@ -137,17 +147,21 @@ def test_a_normal_run_is_the_same_with_and_without_the_guard(program):
 
 @EACH
 def test_a_loop_ends(program):
-    """With the answer of the model, which is asked for it without tools; or in our error, if the program wants none."""
-    with guarded(program.policy):
+    """With the answer of the model, which is asked for it; or in our error, if the program takes none for an answer.
+
+    Where the framework has an adapter, each call is run twice at most.
+    """
+    with guarded():
         ended = run(program, Looping(*program.looping, answer=LOOKED))
     assert program.ends in ended.text
     assert len(ended.server.exchanges) <= MOST
+    assert max(Counter(map(str, ended.runs)).values(), default=0) <= program.repeats
 
 
 @EACH
 def test_a_model_that_calls_all_the_same_is_stopped(program):
     """Our error reaches the caller as the program hands errors on, and nothing tries again for ever."""
-    with guarded(program.policy):
+    with guarded():
         ended = run(program, Looping(*program.looping, stubborn=True))
     assert STOPPED in ended.text
     assert len(ended.server.exchanges) <= MOST

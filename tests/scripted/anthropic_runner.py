@@ -21,12 +21,14 @@ if TYPE_CHECKING:
 class Unread(anthropic.Anthropic):
     """A client whose requests are not read, so that a scenario sees the runner's calls alone."""
 
+    post = _base_client.SyncAPIClient.post
     request = _base_client.SyncAPIClient.request
 
 
 class AsyncUnread(anthropic.AsyncAnthropic):
     """The same for async code."""
 
+    post = _base_client.AsyncAPIClient.post
     request = _base_client.AsyncAPIClient.request
 
 

@@ -31,12 +31,14 @@ MOST_STEPS = 100
 class Unread(openai.OpenAI):
     """A client whose requests are not read, so that a scenario sees the runner's calls alone."""
 
+    post = _base_client.SyncAPIClient.post
     request = _base_client.SyncAPIClient.request
 
 
 class AsyncUnread(openai.AsyncOpenAI):
     """The same for async code."""
 
+    post = _base_client.AsyncAPIClient.post
     request = _base_client.AsyncAPIClient.request
 
 

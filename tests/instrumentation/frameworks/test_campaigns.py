@@ -6,6 +6,7 @@ The matrix runs this in each environment of a framework; ``benchmarks.reliabilit
 from __future__ import annotations
 
 import secrets
+import warnings
 from importlib import import_module
 from random import Random
 
@@ -17,9 +18,13 @@ from tests.scripted import installed
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
-DRIVERS = {
-    name: import_module(f"tests.scripted.{name.replace('-', '_')}").DRIVERS for name in installed() if name != "by-hand"
-}
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # those of the frameworks, at their import
+    DRIVERS = {
+        name: import_module(f"tests.scripted.{name.replace('-', '_')}").DRIVERS
+        for name in installed()
+        if name != "by-hand"
+    }
 EACH = pytest.mark.parametrize("name", DRIVERS)
 SHARE = 0.03
 """The share of the functions that are broken in each run."""

@@ -1,4 +1,4 @@
-"""Agents of frameworks that have no adapter: each a small program, unchanged, over a client of a model.
+"""Agents of frameworks: each a small program, unchanged, over a client of a model.
 
 ``python -m tests.models.programs.autogen URL QUESTION`` prints the answer of the agent.
 """
