@@ -122,3 +122,5 @@ class ModelClient:
     """The modules that a program with this client imports."""
     versions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """The pip requirements of each tested environment, ``oldest`` first, ``newest`` last."""
+    tested: Mapping[str, str] = field(default_factory=dict)
+    """The newest version of each package that was tested."""

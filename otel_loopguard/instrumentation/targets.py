@@ -245,6 +245,8 @@ class Framework:
     versions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """The pip requirements of each tested environment, ``oldest`` first, ``newest`` last. Empty for a library without
     agents, such as ``threads``."""
+    tested: Mapping[str, str] = field(default_factory=dict)
+    """The newest version of each package that was tested."""
     limits: tuple[FrameworkLimit, ...] = ()
 
     @property

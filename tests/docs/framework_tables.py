@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parents[2]
 SUPPORTED = [framework for framework in FRAMEWORKS if framework.versions]
-CLIENT_PACKAGES = {client.versions["newest"][0] for client in CLIENTS}
 IN_OTHERS = "mcp"
 """The framework whose calls are guarded in the runs of the others."""
 PAGE, VERSIONS, README = "docs/frameworks.md", "docs/reference/versions.md", "README.md"
@@ -33,22 +32,17 @@ def page(text: str) -> str:
     return before + head + "".join(rows) + "\n" + rest.partition("\n\n")[2]
 
 
-def pins_of(framework: Framework) -> list[tuple[str, str]]:
-    """Return its oldest packages with their versions. A client of a model has a row of its own: it is older."""
-    pins = (pin.split("==") for pin in framework.versions["oldest"] if "==" in pin)
-    return [(package, oldest) for package, oldest in pins if package not in CLIENT_PACKAGES]
-
-
 def versions(text: str) -> str:
-    """Return docs/reference/versions.md with the oldest version of each package; a new row lacks the newest."""
-    for one in _sorted():
-        for package, oldest in pins_of(one):
-            row = re.search(rf"^\| `{re.escape(package)}` \| ([^|]+) \| ([^|]+) \|$", text, re.MULTILINE)
-            if row is not None:
-                text = text.replace(row[0], f"| `{package}` | {oldest} | {row[2]} |")
-            elif package == pins_of(one)[0][0]:
-                first = "| `openai` |"
-                text = text.replace(first, f"| `{package}` | {oldest} | ? |\n{first}", 1)
+    """Return docs/reference/versions.md with the oldest and the newest tested version of each package."""
+    known: dict[str, tuple[str, str]] = {}
+    for one in (*CLIENTS, *_sorted()):  # a client before the runner of tools in it, which is newer
+        oldest = dict(pin.split("==") for pin in one.versions["oldest"] if "==" in pin)
+        known = {**{package: (oldest[package], tested) for package, tested in one.tested.items()}, **known}
+    for package, (oldest, tested) in known.items():
+        row = f"| `{package}` | {oldest} | {tested} |"
+        text, count = re.subn(rf"^\| `{re.escape(package)}` \|.*$", row, text, flags=re.MULTILINE)
+        if not count:
+            text = text.replace("| `openai` |", f"{row}\n| `openai` |", 1)
     return text
 
 

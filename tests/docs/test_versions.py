@@ -10,21 +10,9 @@ import pytest
 import tomllib
 from packaging.version import Version
 
-from otel_loopguard.instrumentation.models import CLIENTS
 from tests.docs.blocks import ROOT, page
-from tests.docs.framework_tables import SUPPORTED, pins_of
 
 ROWS = re.findall(r"^\| `?([\w-]+)`?[^|]* \| ([\d.]+) \| ([\d.]+) \|$", page("reference/versions"), re.MULTILINE)
-
-
-def test_the_oldest_versions_are_those_that_are_tested():
-    """Each framework and client is in the table, with the oldest version of its facts."""
-    pins = {pin.split("==")[0]: pin.split("==")[1] for one in CLIENTS for pin in one.versions["oldest"] if "==" in pin}
-    for framework in SUPPORTED:
-        pins |= dict(pins_of(framework))
-    pins.pop("langgraph-prebuilt")  # comes with langgraph
-    pins.pop("llama-index-workflows")  # comes with llama-index-core
-    assert pins.items() <= {(name, oldest) for name, oldest, _ in ROWS}
 
 
 def test_the_pythons_are_those_of_the_package():

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from otel_loopguard.guard.guard import Guard
     from otel_loopguard.instrumentation.targets import Framework, Target
 
+_NAMESPACE = "google"
+"""A module of many packages."""
 _SAMPLES = 200
 _PART_OF_SIGNAL = re.compile(r"\._?(?:trace|metric|log)_exporter")
 _SUBJECTS = ((ToolTarget, "tools"), (RunTarget, "runs"))
@@ -85,7 +87,12 @@ def frameworks() -> Iterator[dict[str, Any]]:
     """Yield each installed framework that can be patched, with the state of its targets."""
     for framework in FRAMEWORKS:
         tops = dict.fromkeys(target.module.partition(".")[0] for target in framework.targets)
-        versions = {dist: version for top in tops for dist, version in distributions_of(top).items()}
+        versions = {
+            dist: version
+            for top in tops
+            for dist, version in distributions_of(top).items()
+            if top != _NAMESPACE or dist in framework.tested
+        }
         if versions:  # else it is not installed, or part of Python
             yield _patched(framework, versions, tops)
 
@@ -103,8 +110,19 @@ def _patched(one: Framework | ModelClient, versions: dict[str, str], modules: It
         "name": one.name,
         "versions": versions,
         "imported": any(module in sys.modules for module in modules),
+        "newer": [
+            f"{package} {versions[package]}, {tested}"
+            for package, tested in one.tested.items()
+            if _numbers(versions.get(package, "")) > _numbers(tested)
+        ],
         "targets": [_target(target, one) for target in one.targets if target.module in sys.modules],
     }
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    """Return the numbers at the beginning of a version, by which versions compare."""
+    found = re.match(r"\d+(?:\.\d+)*", version)
+    return tuple(map(int, found[0].split("."))) if found else ()
 
 
 def _target(target: Target, of: Framework | ModelClient) -> dict[str, Any]:

@@ -90,6 +90,9 @@ KINDS = {
         "{framework} {versions}: {place} is not patched; its {subject} are not guarded.",
         "Another package has replaced the patched function. Import the framework before that package, or call "
         "otel_loopguard.instrument() after it."),
+    "newer-than-tested": FindingKind(TELLS,
+        "{found} is newer than {tested}, the newest that was tested.",
+        "Nothing, if its calls are guarded. A newer otel-loopguard may know it: docs/reference/versions.md"),
     "other-replacement": FindingKind(WARNS,
         "{name} is on, too: it may have replaced the function that is not patched.",
         "Switch it off to see: OTEL_PYTHON_DISABLED_INSTRUMENTATIONS, with its entry point's name."),

@@ -175,4 +175,5 @@ FRAMEWORK = Framework(
         "oldest": ("ag2==1.0.0",),
         "newest": ("ag2",),
     },
+    tested={"ag2": "1.2.1"},
 )

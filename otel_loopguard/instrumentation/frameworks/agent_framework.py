@@ -215,6 +215,7 @@ FRAMEWORK = Framework(
         "oldest": ("agent-framework-core==1.0.0",),
         "newest": ("agent-framework-core",),
     },
+    tested={"agent-framework-core": "1.23.0"},
     limits=(
         FrameworkLimit(
             "Agent Framework FunctionTool(max_invocations)", _MODULE, "FunctionTool.__init__", "max_invocations"

@@ -254,6 +254,7 @@ FRAMEWORK = Framework(
     notes="agents and teams; a member of a team has a child turn; in a `Workflow` an abort fails the step",
     modules=("agno",),
     versions={"oldest": ("agno==2.3.4",), "newest": ("agno",)},
+    tested={"agno": "3.1.10"},
     limits=tuple(
         FrameworkLimit(f"Agno {owner}(tool_call_limit)", module, f"{owner}.__init__", "tool_call_limit")
         for module, owner in (("agno.agent.agent", "Agent"), ("agno.team.team", "Team"))

@@ -254,4 +254,5 @@ FRAMEWORK = Framework(
         "oldest": ("anthropic==0.76.0",),
         "newest": ("anthropic",),
     },
+    tested={"anthropic": "2.14.0"},
 )

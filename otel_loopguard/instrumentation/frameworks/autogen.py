@@ -192,6 +192,7 @@ FRAMEWORK = Framework(
         "oldest": ("autogen-agentchat==0.7.1",),
         "newest": ("autogen-agentchat",),
     },
+    tested={"autogen-agentchat": "0.7.5"},
     limits=(
         FrameworkLimit(
             "AutoGen AssistantAgent(max_tool_iterations)",

@@ -220,6 +220,7 @@ FRAMEWORK = Framework(
         "oldest": ("crewai==1.11.1",),
         "newest": ("crewai",),
     },
+    tested={"crewai": "1.15.30"},
     limits=(
         FrameworkLimit(
             "CrewAI's check of repeated tool usage", "crewai.tools.tool_usage", "ToolUsage._check_tool_repeated_usage"

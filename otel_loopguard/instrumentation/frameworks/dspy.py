@@ -188,4 +188,5 @@ FRAMEWORK = Framework(
         "oldest": ("dspy==3.0.4",),
         "newest": ("dspy",),
     },
+    tested={"dspy": "3.4.1"},
 )

@@ -205,4 +205,5 @@ FRAMEWORK = Framework(
     answer_tools=_ANSWERS,
     modules=("google.adk",),
     versions={"oldest": ("google-adk==1.19.0",), "newest": ("google-adk",)},
+    tested={"google-adk": "2.13.0"},
 )

@@ -247,4 +247,5 @@ FRAMEWORK = Framework(
         "oldest": ("haystack-ai==3.0.0",),
         "newest": ("haystack-ai",),
     },
+    tested={"haystack-ai": "3.4.1"},
 )

@@ -198,4 +198,5 @@ FRAMEWORK = Framework(
         "oldest": ("llama-index-core==0.14.6", "llama-index-workflows==2.8.3"),
         "newest": ("llama-index-core",),
     },
+    tested={"llama-index-core": "0.14.25"},
 )

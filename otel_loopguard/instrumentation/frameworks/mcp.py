@@ -201,4 +201,5 @@ FRAMEWORK = Framework(
         "newest-1": ("mcp<2",),
         "newest": ("mcp>=2",),
     },
+    tested={"mcp": "2.3.0"},
 )

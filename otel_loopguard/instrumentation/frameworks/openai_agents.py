@@ -394,4 +394,5 @@ FRAMEWORK = Framework(
         "oldest": ("openai-agents==0.10.5", "openai<2.31"),
         "newest": ("openai-agents",),
     },
+    tested={"openai-agents": "0.24.0"},
 )

@@ -109,4 +109,5 @@ FRAMEWORK = Framework(
         "oldest": ("openai==3.31.0",),  # the first with the runner
         "newest": ("openai",),
     },
+    tested={"openai": "3.57.0"},
 )

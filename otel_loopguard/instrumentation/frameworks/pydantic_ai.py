@@ -191,6 +191,7 @@ FRAMEWORK = Framework(
         "newest-1": ("pydantic-ai-slim<2",),
         "newest": ("pydantic-ai-slim",),
     },
+    tested={"pydantic-ai-slim": "2.68.0"},
     limits=(
         FrameworkLimit(
             "Pydantic AI UsageLimits(tool_calls_limit)", "pydantic_ai.usage", "UsageLimits.__init__", "tool_calls_limit"

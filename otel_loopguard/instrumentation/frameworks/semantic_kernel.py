@@ -179,6 +179,7 @@ FRAMEWORK = Framework(
         "oldest": ("semantic-kernel==1.37.1",),
         "newest": ("semantic-kernel",),
     },
+    tested={"semantic-kernel": "1.45.0"},
     limits=(
         FrameworkLimit(
             "Semantic Kernel FunctionChoiceBehavior(maximum_auto_invoke_attempts)",

@@ -203,4 +203,5 @@ FRAMEWORK = Framework(
     answer_tools=_ANSWERS,
     modules=("smolagents",),
     versions={"oldest": ("smolagents==1.22.0",), "newest": ("smolagents",)},
+    tested={"smolagents": "1.26.0"},
 )

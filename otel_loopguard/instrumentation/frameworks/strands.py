@@ -166,4 +166,5 @@ FRAMEWORK = Framework(
         "oldest": ("strands-agents==1.29.0",),
         "newest": ("strands-agents",),
     },
+    tested={"strands-agents": "1.62.0"},
 )

@@ -200,4 +200,5 @@ CLIENT = ModelClient(
     modules=("anthropic",),
     targets=targets("anthropic", "Anthropic", lambda path: MESSAGES if path.endswith("/v1/messages") else None),
     versions={"oldest": ("anthropic==0.39.0", "httpx<0.28"), "newest": ("anthropic",)},
+    tested={"anthropic": "2.14.0"},
 )

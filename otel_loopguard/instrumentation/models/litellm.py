@@ -74,4 +74,5 @@ CLIENT = ModelClient(
     ),
     # With a newer httpx this litellm cannot be used.
     versions={"oldest": ("litellm==1.61.20", "httpx<0.28"), "newest": ("litellm",)},
+    tested={"litellm": "1.110.2"},
 )

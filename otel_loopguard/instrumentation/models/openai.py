@@ -26,4 +26,5 @@ CLIENT = ModelClient(
     targets=targets("openai", "OpenAI", _dialect_of),
     # With a newer httpx, a client of this openai cannot be made.
     versions={"oldest": ("openai==1.54.0", "httpx<0.28"), "newest": ("openai",)},
+    tested={"openai": "3.57.0"},
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
+from dataclasses import replace
 from importlib import import_module
 
 import pytest
@@ -47,3 +48,24 @@ def test_the_methods_that_a_client_would_call_are_examined(monkeypatch):
         assert [one.text.partition(": ")[2].partition(" is")[0] for one in _of_frameworks(report)] == [
             "openai:OpenAI.post", "openai:OpenAI.request",
         ]  # fmt: skip
+
+
+def test_a_version_beyond_the_tested_ones_is_named(monkeypatch):
+    """It is guarded all the same, and the doctor says that nobody has tested it."""
+    openai = pytest.importorskip("openai")
+    client = next(one for one in CLIENTS if one.name == "openai")
+    with guarded():
+        tested = replace(client, tested={"openai": "1.2"})
+        monkeypatch.setattr(facts, "CLIENTS", [tested])
+        report = {"frameworks": [], "clients": list(facts.clients()), "on": True}
+    (one,) = _of_frameworks(report)
+    assert one.text == f"openai {openai.__version__} is newer than 1.2, the newest that was tested."
+
+
+def test_another_package_of_google_is_no_framework(monkeypatch):
+    """Google's packages share their first module: ``google-adk`` is listed only where it is installed itself."""
+    monkeypatch.setattr(facts, "distributions_of", lambda top: {"google-genai": "3.4.0"} if top == "google" else {})
+    assert list(facts.frameworks()) == []
+    both = {"google-genai": "3.4.0", "google-adk": "2.13.0"}
+    monkeypatch.setattr(facts, "distributions_of", lambda top: both if top == "google" else {})
+    assert [(one["name"], one["versions"]) for one in facts.frameworks()] == [("google_adk", {"google-adk": "2.13.0"})]

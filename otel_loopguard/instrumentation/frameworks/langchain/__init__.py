@@ -19,6 +19,7 @@ FRAMEWORK = Framework(
         "oldest": ("langchain-core==0.3.80", "langgraph==0.3.34", "langgraph-prebuilt==0.1.8"),
         "newest": ("langchain", "langgraph"),
     },
+    tested={"langchain-core": "1.8.3", "langgraph": "1.2.22"},
     limits=tuple(
         FrameworkLimit(f"LangChain {name}", f"langchain.agents.middleware.{module}", f"{name}.__init__")
         for module, name in (
