@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from otel_loopguard.instrumentation.runtime import active_runtime
 from otel_loopguard.turns.scope import current_scope, in_scope
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
+    from collections.abc import Callable, Hashable
     from contextlib import AbstractContextManager
+
+    from otel_loopguard.instrumentation.targets import Original
 
 _KEY: Final = "model message"
 
@@ -34,3 +36,14 @@ def one_message() -> AbstractContextManager[None]:
         with runtime.shield("adapter.message"):
             return in_scope(scope.of_message(scope.turn.tick))
     return nullcontext()
+
+
+def calls_of_one_message(original: Original) -> Callable[..., Any]:
+    """Wrap a coroutine function that makes all calls of one message: the ``wrapper`` of a ``CallTarget``."""
+
+    async def calls(*given: Any, **kwargs: Any) -> Any:
+        wrapped, _, args = original.bind(given)
+        with one_message():
+            return await wrapped(*args, **kwargs)
+
+    return calls

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from otel_loopguard.engine.vocabulary import Outcome, ToolCall
 from otel_loopguard.errors import ToolLoopError
 from otel_loopguard.instrumentation.content import appended, arguments_of
-from otel_loopguard.instrumentation.model_messages import one_message
+from otel_loopguard.instrumentation.model_messages import calls_of_one_message
 from otel_loopguard.instrumentation.native_spans import if_recorded
 from otel_loopguard.instrumentation.runtime import active_runtime
 from otel_loopguard.instrumentation.targets import (
@@ -138,17 +138,6 @@ CALL = ToolAdapter(
 )
 
 
-def _calls_of_message(original: Original) -> Callable[..., Any]:
-    """Wrap the method that makes all calls of one message of the model."""
-
-    async def execute_tools(*given: Any, **kwargs: Any) -> Any:
-        wrapped, _, args = original.bind(given)
-        with one_message():
-            return await wrapped(*args, **kwargs)
-
-    return execute_tools
-
-
 # --- a run -------------------------------------------------------------------------------------------------------
 
 
@@ -159,7 +148,7 @@ def _read_run(instance: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -
 
 _TARGETS: tuple[Target, ...] = (
     ToolTarget(_EXECUTOR, "_execute_call", CALL, CallStyle.ASYNC),
-    CallTarget(_EXECUTOR, "ToolExecutor.execute_tools", _calls_of_message),
+    CallTarget(_EXECUTOR, "ToolExecutor.execute_tools", calls_of_one_message),
     CallTarget(_EXECUTOR, "ToolExecutor.register", _register),
     RunTarget("ag2.agent", "_execute_turn", _read_run, CallStyle.ASYNC),
 )

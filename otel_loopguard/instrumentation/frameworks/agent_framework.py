@@ -16,7 +16,7 @@ from otel_loopguard.engine.vocabulary import Outcome, ToolCall
 from otel_loopguard.errors import ToolLoopError
 from otel_loopguard.instrumentation.agent_run import AgentRun, async_generator_of_run, run_async
 from otel_loopguard.instrumentation.content import appended, arguments_of
-from otel_loopguard.instrumentation.model_messages import one_message
+from otel_loopguard.instrumentation.model_messages import calls_of_one_message
 from otel_loopguard.instrumentation.native_spans import if_recorded
 from otel_loopguard.instrumentation.runtime import active_runtime
 from otel_loopguard.instrumentation.targets import (
@@ -184,22 +184,11 @@ def _get_response(original: Original) -> Callable[..., Any]:
     return get_response
 
 
-def _calls_of_message(original: Original) -> Callable[..., Any]:
-    """Wrap the function that makes all calls of one message of the model."""
-
-    async def calls(*given: Any, **kwargs: Any) -> Any:
-        wrapped, _, args = original.bind(given)
-        with one_message():
-            return await wrapped(*args, **kwargs)
-
-    return calls
-
-
 _TARGETS: tuple[Target, ...] = (
     ToolTarget(_MODULE, "_auto_invoke_function", CALL, CallStyle.ASYNC),
     CallTarget(_MODULE, "FunctionInvocationLayer.get_response", _get_response),
-    CallTarget(_MODULE, "_try_execute_function_call_groups", _calls_of_message),
-    CallTarget(_MODULE, "_try_execute_function_calls", _calls_of_message),  # its name before
+    CallTarget(_MODULE, "_try_execute_function_call_groups", calls_of_one_message),
+    CallTarget(_MODULE, "_try_execute_function_calls", calls_of_one_message),  # its name before
 )
 
 FRAMEWORK = Framework(

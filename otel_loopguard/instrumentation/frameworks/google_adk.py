@@ -16,6 +16,7 @@ from opentelemetry import trace
 from otel_loopguard.engine.vocabulary import Outcome, ToolCall
 from otel_loopguard.instrumentation.aborts import LoopAbort
 from otel_loopguard.instrumentation.content import appended
+from otel_loopguard.instrumentation.model_messages import calls_of_one_message
 from otel_loopguard.instrumentation.targets import (
     MARK,
     CallStyle,
@@ -28,7 +29,7 @@ from otel_loopguard.instrumentation.targets import (
 )
 from otel_loopguard.telemetry.call_span import NativeSpan
 from otel_loopguard.turns.runs import RunInfo
-from otel_loopguard.turns.scope import current_scope, in_scope
+from otel_loopguard.turns.scope import current_scope
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -125,20 +126,6 @@ CALL = ToolAdapter(read=_read, answer=_answer, outcome=_outcome, annotate=_annot
 OLDER_CALL = ToolAdapter(read=_read_older, answer=_answer, outcome=_outcome, annotate=_annotate, mark=_mark)
 
 
-def _calls_of_message(original: Original) -> Callable[..., Any]:
-    """Bind the tick at which the model wrote these calls: plain functions run one after the other."""
-    function = original.unbound
-
-    async def handle_function_call_list_async(*given: Any, **kwargs: Any) -> Any:
-        scope = current_scope()
-        if scope is None or scope.call is not None:
-            return await function(*given, **kwargs)
-        with in_scope(scope.of_message(scope.turn.tick)):
-            return await function(*given, **kwargs)
-
-    return handle_function_call_list_async
-
-
 # --- a run -------------------------------------------------------------------------------------------------------
 
 
@@ -186,7 +173,7 @@ _TARGETS: tuple[Target, ...] = (
         f"{_TOOLS}.functions", "_execute_single_function_call_async", OLDER_CALL, CallStyle.ASYNC, optional=True
     ),
     *(
-        CallTarget(f"{_TOOLS}.{module}", "handle_function_call_list_async", _calls_of_message)
+        CallTarget(f"{_TOOLS}.{module}", "handle_function_call_list_async", calls_of_one_message)
         for module in ("functions", "tools._functions")
     ),
     RunTarget("google.adk.runners", "Runner.run_async", _read_run, CallStyle.ASYNC_GENERATOR, _unfinished),
