@@ -87,6 +87,39 @@ def logfire_of(provider: str) -> Callable[[], Callable[[], None]]:
     return on
 
 
+def logfire_objects() -> Callable[[], None]:
+    """Logfire's patch of each client as an object, once the program has made it."""
+    import logfire
+
+    from tests.models.loops import openai as loops
+
+    local = logfire.configure(local=True, send_to_logfire=False, console=False)
+    made = loops.client_of, loops.async_client_of
+
+    def patched(make: Callable[[str], Any]) -> Callable[[str], Any]:
+        def client_of(url: str) -> Any:
+            client = make(url)
+            local.instrument_openai(client)
+            return client
+
+        return client_of
+
+    def off() -> None:
+        loops.client_of, loops.async_client_of = made
+
+    loops.client_of, loops.async_client_of = map(patched, made)
+    return off
+
+
+def logfire_pydantic_ai() -> Callable[[], None]:
+    """Logfire's use of Pydantic AI's own instrumentation."""
+    import logfire
+    from pydantic_ai import Agent
+
+    logfire.configure(local=True, send_to_logfire=False, console=False).instrument_pydantic_ai()
+    return lambda: Agent.instrument_all(False)
+
+
 def sentry() -> Callable[[], None]:
     """Sentry with its integrations, which stay until the process ends."""
     import sentry_sdk
@@ -135,6 +168,8 @@ OTHERS: dict[str, Callable[[], Callable[[], None]]] = {
     ),
     "logfire-openai": logfire_of("openai"),
     "logfire-anthropic": logfire_of("anthropic"),
+    "logfire-objects": logfire_objects,
+    "logfire-pydantic-ai": logfire_pydantic_ai,
     "sentry": sentry,
     "ddtrace": ddtrace,
     "langfuse": langfuse,
@@ -160,6 +195,10 @@ PROGRAMS: dict[str, Callable[[Server], str]] = {
     "openai-agents": programs.openai_agents,
     "pydantic-ai": programs.pydantic_ai,
 }  # fmt: skip
+
+
+AFTERWARDS = ("openai.chat", "openai.chat_stream_async", "openai.responses", "anthropic.messages", "langchain")
+"""The programs that are run again when the other is off, and on again."""
 
 
 class Ended(NamedTuple):
@@ -213,8 +252,8 @@ def beside(other: str, order: str) -> dict[str, list[str]]:
                 off()
             elif step == "on again":
                 off = OTHERS[other]()
-            for name, program in PROGRAMS.items():
-                ended = loop(program)
+            for name in PROGRAMS if step == "on" else AFTERWARDS:
+                ended = loop(PROGRAMS[name])
                 found[name] += [
                     f"{step}: {field}: {getattr(ended, field)} in place of {getattr(expected[name], field)}"
                     for field in Ended._fields
