@@ -31,6 +31,9 @@ class RunInfo(NamedTuple):
     """True if the run may be continued after a failure, as from a checkpoint."""
     run_id: str | None = None
     """The framework's id of this run; None if the tool calls do not carry it, too."""
+    apart: bool = False
+    """True if its model has not read what the run around it has: then it is a turn of its own in there, too, unless the
+    program has opened the turn itself."""
 
 
 class OpenRun:
@@ -55,8 +58,9 @@ class Runs:
     """Open and close runs.
 
     A run inside a tool call is a child turn: an agent used as a tool has a separate history. Any other run inside
-    a run, such as a sub-graph, is part of the same turn. A resumed run continues its conversation's last turn. A turn
-    that the program opens itself is a new turn; inside a tool call only if it names a conversation or an id.
+    a run, such as a sub-graph, is part of the same turn, unless it is ``apart``. A resumed run continues its
+    conversation's last turn. A turn that the program opens itself is a new turn; inside a tool call only if it names a
+    conversation or an id.
     """
 
     def __init__(self, guard: Guard, conversations: LastTurns, turn_over: Callable[[Turn], None]) -> None:
@@ -95,6 +99,8 @@ class Runs:
                 self._begin(conversation_id, turn)
         elif call is not None:
             turn = outer.turn.child(call)
+        elif info.apart and outer.turn.source != "explicit":
+            turn = self._guard.turn(source=source)
         else:
             return OpenRun(outer.of_nested_run(info.agent_name), owned=False)
         scope = Scope(
