@@ -52,8 +52,8 @@ class Dialect:
     """Return a copy of the request in which the model must not call tools. They stay declared."""
     demands: Callable[[Body], bool]
     """Return True if the request demands a call: its program takes a text for a mistake."""
-    only: Callable[[Body, str], Body | None]
-    """Return a copy of the request in which the model must call this tool. Return None if the API allows none here."""
+    only: Callable[[Body, str], Body]
+    """Return a copy of a request that demands a call, in which the model must call this tool."""
     reply: Callable[[Any], Reply | None]
     """Read a whole reply, as the client returns it. Return None for another type."""
     collector: Callable[[], Collector]

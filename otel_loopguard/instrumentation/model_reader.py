@@ -548,11 +548,10 @@ class Exchange:
         If its program demands a call, and no tool is known to be its answer, only the sentence asks for one.
         """
         dialect = self._sent.dialect
+        if not dialect.demands(body):
+            return dialect.withdraw(body)
         answers = self._reader.answer_tools.intersection(self._request.tools or ())
-        if answers:
-            changed = dialect.only(body, min(answers))
-            return body if changed is None else changed
-        return body if dialect.demands(body) else dialect.withdraw(body)
+        return dialect.only(body, min(answers)) if answers else body
 
     # --- the reply -----------------------------------------------------------------------------------------------
 

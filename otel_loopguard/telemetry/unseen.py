@@ -35,8 +35,8 @@ FEW_REPLIES: Final = 2
 """So many are not told of: a program may also ask the same question again."""
 TURNS: Final = Sentence(
     "{turns} turns in a row made the same calls and got the same results, and calls are not compared across turns.",
-    "If they are steps of one task, open one otel_loopguard.turn() around it; if a scheduler wakes the agent, set "
-    'scope = "conversation": docs/how-to/heartbeats.md',
+    "Nothing, if they are of several users. If they are steps of one task, open one otel_loopguard.turn() around it; "
+    'if a scheduler wakes the agent, set scope = "conversation": docs/how-to/heartbeats.md',
 )
 FEW_TURNS: Final = 9
 """So many are not told of, as with ``no_novelty.turns`` in a conversation that is remembered."""

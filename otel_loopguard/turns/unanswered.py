@@ -1,7 +1,8 @@
 """Count the replies whose calls no request answers, because the program writes the results into a prompt of its own.
 
 Such a program sends each prompt as a new conversation. It is known by the beginning of its text, of which only the hash
-is kept. The last reply of a conversation is not counted: a call may be its answer.
+is kept, and by the name of the call before, which the program writes beside the result. The last reply of a
+conversation is not counted: a call may be its answer.
 """
 
 from __future__ import annotations
@@ -36,16 +37,17 @@ class UnansweredReplies:
         if delta.new or delta.written:
             self.answered(one)
             return
-        prompt = _beginning(request)
-        if prompt is None:
+        text = _prompt(request)
+        if text is None:
             return
+        prompt = hash(text[:_BEGINNING])
         before = self._prompts.pop((request.tools, prompt), one)
         self._prompts[request.tools, prompt] = one
         if len(self._prompts) > _MOST_PROMPTS:
             self._prompts.pop(next(iter(self._prompts)), None)
         if waited:
             self.replies += 1
-        elif before is not one and before.is_unanswered and not before.is_counted:
+        elif before is not one and before.is_unanswered and not before.is_counted and _names_a_call(text, before):
             before.is_counted = True
             self.replies += 1
 
@@ -55,11 +57,16 @@ class UnansweredReplies:
         one.is_counted = False
 
 
-def _beginning(request: Request) -> int | None:
-    """Return a hash of the beginning of the prompt that a request ends with; None if it ends with no text of a user."""
+def _names_a_call(text: str, one: MessageList) -> bool:
+    """Return True if the name of an open call of this list is in the text."""
+    return any(opened.call.name in text for opened in list(one.open_calls.values()))
+
+
+def _prompt(request: Request) -> str | None:
+    """Return the prompt that a request ends with; None if it ends with no text of a user."""
     if not request.ends_with_user():
         return None
     text: Any = request.message(len(request.entries) - 1).text
     if isinstance(text, (list, tuple)) and text:
         text = text[0].get("text") if isinstance(text[0], dict) else text[0]
-    return hash(text[:_BEGINNING]) if isinstance(text, str) else None
+    return text if isinstance(text, str) else None

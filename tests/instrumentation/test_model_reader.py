@@ -618,7 +618,7 @@ def test_a_task_that_is_handed_on_by_a_guarded_function_comes_back_from_the_thir
         assert Agent(server, run_tool=delegate).ask("task-1: find the owner", tools) == "It is done."
     assert server.rejected == []
     assert len(agents) == 2
-    assert recording.outcomes == ["executed", "nudged", "blocked"]
+    assert recording.outcomes == ["executed", "executed", "blocked"]
     assert "Do the task yourself" in agents[-1].messages[-2]["content"]
 
 

@@ -37,7 +37,7 @@ def test_a_prompt_that_grows_is_one_conversation(parts: bool) -> None:
     """Each reply but the last is counted, whether the prompt is a text or a list of parts."""
     counts = UnansweredReplies()
     for number in range(5):
-        text = PROMPT + "and so on" * number
+        text = PROMPT + " look() returned nothing." * number
         Conversation(counts).send(prompt([{"type": "text", "text": text}] if parts else text))
     assert counts.replies == 4
 
@@ -50,15 +50,24 @@ def test_other_prompts_are_other_conversations() -> None:
     assert counts.replies == 0
 
 
-def test_an_equal_prompt_at_the_same_time_is_taken_back() -> None:
-    """Two agents with one task: once their results come, nothing was unanswered."""
+def test_equal_prompts_are_other_conversations() -> None:
+    """Agents with one task at the same time, or a batch whose texts begin alike: no prompt names a call before it."""
+    counts = UnansweredReplies()
+    for _ in range(5):
+        Conversation(counts).send(prompt())
+    assert counts.replies == 0
+
+
+def test_calls_whose_results_come_after_all_are_taken_back() -> None:
+    """Two agents whose task has the name of the tool in it: once their results come, nothing was unanswered."""
     counts = UnansweredReplies()
     agents = [Conversation(counts) for _ in range(3)]
     for agent in agents:
-        agent.send(prompt())
+        agent.send(prompt(f"{PROMPT} Use look."))
     assert counts.replies == 2
     for agent in agents:
-        agent.send(prompt(), Message(calls=(CALL,)), Message(results=(WrittenResult("call-1", "text"),)))
+        results = Message(results=(WrittenResult("call-1", "text"),))
+        agent.send(prompt(f"{PROMPT} Use look."), Message(calls=(CALL,)), results)
     assert counts.replies == 0
 
 

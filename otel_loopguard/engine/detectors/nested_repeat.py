@@ -14,9 +14,10 @@ if TYPE_CHECKING:
 
 
 def before(_history: History, record: Record, rule: Rule) -> Trip | None:
-    """Nudge a call that is made inside of an equal one, refuse one that is made inside of two.
+    """Refuse a call that is made inside of two equal ones that still run.
 
-    Each copy of the agent has a history of its own, in which this call is the first one.
+    Each copy of the agent has a history of its own, in which this call is the first one. Inside of one equal call it
+    may be the tool behind a front of the same name.
     """
     if not record.around or not record.kind.is_evidence:
         return None
@@ -34,7 +35,7 @@ def may_trip_from(_rule: Rule) -> Bound:
 
 ROW = Detector(
     "nested_repeat",
-    rule=Rule(nudge=2, block=3),
+    rule=Rule(nudge=0, block=3),
     before=before,
     may_trip_from=may_trip_from,
     refusal="You are inside of {before} equal calls of {tool}, which wait. Do the task yourself, or say why not.",
@@ -43,12 +44,12 @@ ROW = Detector(
     about=About(
         title="a task that is handed on and on",
         agent="hands its own task on to a copy of itself",
-        told="2nd",
+        told="-",
         refused="3rd",
         precisely=(
             "a call is made inside of an equal one that still runs, by an agent that was started for it",
-            "2nd, counted from the outermost",
-            "3rd",
+            "-",
+            "3rd, counted from the outermost",
         ),
         cause="an agent is among its own tools, and its instructions tell it to delegate",
     ),

@@ -84,13 +84,6 @@ def _withdraw(body: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**body, "tool_choice": {"type": "none"}} if _tools(body) != frozenset() else body
 
 
-def _only(body: Mapping[str, Any], tool: str) -> Mapping[str, Any] | None:
-    """Return None for a request with thinking, in which no tool may be demanded."""
-    if field(body.get("thinking"), "type") in ("enabled", "adaptive"):
-        return None
-    return {**body, "tool_choice": {"type": "tool", "name": tool}}
-
-
 def _annotate(message: Any, texts: Mapping[int, str]) -> Any:
     if not isinstance(message, dict) or message.get("role") != "user":
         return message  # what the provider ran itself stays as it came
@@ -189,7 +182,7 @@ MESSAGES = Dialect(
     replace=lambda body, messages: {**body, "messages": messages},
     withdraw=_withdraw,
     demands=lambda body: field(body.get("tool_choice"), "type") in ("any", "tool"),
-    only=_only,
+    only=lambda body, tool: {**body, "tool_choice": {"type": "tool", "name": tool}},
     reply=_reply,
     collector=_Events,
 )

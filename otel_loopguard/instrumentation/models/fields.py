@@ -29,4 +29,6 @@ def demands_call(body: Mapping[str, Any]) -> bool:
     choice = body.get("tool_choice")
     if isinstance(choice, dict) and choice.get("type") == "allowed_tools":
         choice = choice.get("mode") or field(choice.get("allowed_tools"), "mode")
-    return choice in ("required", "any") or isinstance(choice, dict) or isinstance(body.get("function_call"), dict)
+    if isinstance(choice, dict):
+        return choice.get("type") not in ("auto", "none")  # as Anthropic writes it, which some programs send by LiteLLM
+    return choice in ("required", "any") or isinstance(body.get("function_call"), dict)

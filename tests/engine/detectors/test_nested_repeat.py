@@ -1,4 +1,4 @@
-"""``nested_repeat``: an agent hands its own task on to a copy of itself. Told at the 2nd, refused at the 3rd."""
+"""``nested_repeat``: an agent hands its own task on to a copy of itself. Refused at the 3rd."""
 
 from __future__ import annotations
 
@@ -35,14 +35,27 @@ def hand_on(turn: Turn, deep: int, tool: str = "ask_worker", **arguments: Any) -
     return [turn.end(call, Outcome(LONG)).message or "", *inner]
 
 
-def test_it_is_told_at_the_2nd_and_refused_at_the_3rd() -> None:
+def test_it_is_refused_at_the_3rd() -> None:
     """All levels above get an answer; the deepest agent reads that it has to do the task."""
     assert hand_on(new_turn(), 12, task="find the owner") == [
         "",
-        "[loopguard] This call of ask_worker was made inside of an equal one, which waits for it. "
-        "Do such a task yourself.",
+        "",
         "refused: You are inside of 2 equal calls of ask_worker, which wait. Do the task yourself, or say why not.",
     ]
+
+
+def test_a_policy_may_have_it_told_before() -> None:
+    """With a ``nudge`` of 2 the result of the second level has a sentence."""
+    said = hand_on(new_turn(modes={MODE: {"nudge": 2}}), 2, task="find the owner")
+    assert said[1] == (
+        "[loopguard] This call of ask_worker was made inside of an equal one, which waits for it. "
+        "Do such a task yourself."
+    )
+
+
+def test_the_tool_behind_a_front_of_the_same_name_is_left_alone() -> None:
+    """A search that an agent does with its own search is one level deep."""
+    assert hand_on(new_turn(), 2, tool="search", path="a") == ["", ""]
 
 
 def test_a_task_that_is_made_smaller_is_work() -> None:
@@ -69,7 +82,7 @@ def test_other_calls_in_between_hide_nothing() -> None:
         call = ToolCall(tool, {"task": "look"})
         said.append(turn.begin(call).action)
         turn = turn.child(call)
-    assert [action and str(action) for action in said] == [None, None, "nudge", "nudge", "block", "block"]
+    assert [action and str(action) for action in said] == [None, None, None, None, "block", "block"]
 
 
 def test_a_run_that_outlives_its_call_is_inside_of_it_no_more() -> None:

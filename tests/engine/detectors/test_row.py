@@ -57,8 +57,9 @@ def test_a_row_has_every_part(mode):
 def test_the_words_for_people_begin_with_the_default_limits(mode):
     """Who changes a limit changes the words: the README and the pages are made of them."""
     rule, about = ROWS[mode].rule, ROWS[mode].about
-    numbers = [int(re.match(r"(\d+)(?:st|nd|rd|th)\b", words)[1]) for words in (about.told, about.refused)]
-    assert numbers == [rule.nudge, rule.block]
+    words = {limit: said for limit, said in ((rule.nudge, about.told), (rule.block, about.refused)) if limit}
+    assert [int(re.match(r"(\d+)(?:st|nd|rd|th)\b", said)[1]) for said in words.values()] == list(words)
+    assert rule.nudge or about.told == "-"
 
 
 def test_a_part_that_is_missing_is_named():

@@ -62,8 +62,7 @@ The page leaves some points open. There the reading was chosen that keeps the pa
 29. Not on the page: a write or command progresses too if its result has a part of a whole ("5 of 40") or a rest ("35
     remaining") that is not one of attempts. A call whose result changed twice by itself, with no other call in
     between, has the limit of an acknowledgement. ``same_answer`` refuses no commands.
-32. ``nested_repeat`` counts the equal calls that still run around the turn of a call. Its nudge comes before all
-    others, because it is due when the call begins.
+32. ``nested_repeat`` counts the equal calls that still run around the turn of a call. It has no nudge.
 31. Whether a text says that nothing was found is asked of the product: tests of their own show that.
 30. Results over 8 KB: masks and shapes of the first and the last 4 KB; any difference in the middle is *different*.
 """
@@ -195,7 +194,6 @@ class Run:
     acted: bool = False
     debtor: str | tuple[str, str] | None = None
     overlapped: bool = False
-    told_nested: int = 0
     sameness: str = FIRST
     comes_back: bool = False
     news: bool = False
@@ -298,9 +296,6 @@ class NaiveTurn:
                 Refusal(run, verdict.mode, self.events, self._debtor(run, verdict), lifted_at, verdict.ends)
             )
         if not verdict or not self.enforce:
-            nested = self._nested(run)
-            if nested >= 2 and run.kind != "step" and self._is_due("nested_repeat", "", run, nested, 2):
-                run.told_nested = nested
             self._heed(run)
             self._insist(run)
             self.runs.append(run)
@@ -317,8 +312,6 @@ class NaiveTurn:
         self._fill(run, outcome)
         run.ended = self.events
         self._classify(run)
-        if run.told_nested:
-            return "nested_repeat", "nudge", run.told_nested
         for mode, reason, count, first in self._nudges(run):
             if self._is_due(mode, reason, run, count, first):
                 return mode, "nudge", count

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from otel_loopguard.turns.messages import WrittenCall
-from tests.instrumentation.models.dialects import APIS, EACH, Api, each, objects
+from tests.instrumentation.models.dialects import EACH, Api, each, objects
 from tests.models.conversation import Asked, Call, Message, Reply, price
 from tests.models.wire import CHAT, GEMINI, MESSAGES, RESPONSES, events_of
 
@@ -254,14 +254,6 @@ def test_one_tool_can_be_demanded(api: Api) -> None:
     asked = api.dialect.only(api.wire.body([api.wire.user()], declared), "find")
     assert api.service.read(api.wire.path, {}, KEYS, {**asked, **MODEL[api.name]}).choice == "find"
     assert api.dialect.demands(asked)
-
-
-def test_no_tool_is_demanded_of_a_model_that_thinks() -> None:
-    """Anthropic rejects such a request."""
-    assert (
-        APIS["messages"].dialect.only({"tools": [], "thinking": {"type": "enabled", "budget_tokens": 1_024}}, "find")
-        is None
-    )
 
 
 NAMED = {"type": "custom", "custom": {"name": "run"}}
