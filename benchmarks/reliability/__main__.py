@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import json
 import logging
+import os
 import platform
 import re
 import signal
@@ -76,8 +77,10 @@ def main() -> int:
         parser.error(f"no part {', '.join(unknown)}; there are {', '.join(PARTS)}")
     if options.rows:
         logging.getLogger("otel_loopguard").addHandler(logging.NullHandler())  # refusals are logged
+        rows = os.fdopen(os.dup(sys.stdout.fileno()), "w")
+        os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what a framework prints is no row
         for row in import_module(f"benchmarks.reliability.{options.parts[0]}").measure(options.seed, options.scale):
-            print(json.dumps(row), flush=True)
+            print(json.dumps(row), file=rows, flush=True)
         return 0
     titles, broken = [import_module(f"benchmarks.reliability.{name}").TITLE for name in PARTS], False
     for name in options.parts or PARTS:
@@ -98,6 +101,7 @@ def _measured(name: str, seed: int, scale: float) -> Part:
         with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
             assert process.stdout is not None
             watchdog = threading.Timer(LONGEST_PART, process.kill)
+            watchdog.daemon = True
             watchdog.start()
             for line in process.stdout:
                 row = Row(*json.loads(line))
