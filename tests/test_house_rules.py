@@ -384,7 +384,7 @@ def test_tests_mirror_the_package():
     assert not found, "\n".join(found)
 
 
-WITHOUT_A_TEST = 64
+WITHOUT_A_TEST = 63
 """A module that only its users test has no test of its name. Lower the number when you write one; never raise it."""
 
 

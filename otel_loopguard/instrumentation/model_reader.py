@@ -133,7 +133,8 @@ class ModelReader:
             if delta.begins_turn:
                 one.opening = hash((previous, one.whole))
         if caller is None and not dialect.demands(body):
-            self.unanswered.sent(request, one, delta, waited=waited)
+            with self.shield("model.unanswered"):
+                self.unanswered.sent(request, one, delta, waited=waited)
         names: list[tuple[Any, ...]] = delta.written[-_MOST_NAMES:]
         if request.previous is not None:  # the id of a conversation stays the same
             names.append(("reply", request.previous))

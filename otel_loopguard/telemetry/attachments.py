@@ -8,11 +8,11 @@ do nothing while there is none. A second set would not work: the SDK never calls
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Any
+import weakref
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from otel_loopguard import semconv
 from otel_loopguard.telemetry.exit_summary import ExitSummary
-from otel_loopguard.telemetry.weak_by_identity import WeakByIdentity
 from otel_loopguard.version import __version__
 
 if TYPE_CHECKING:
@@ -22,6 +22,33 @@ if TYPE_CHECKING:
 
     from otel_loopguard.shield import Shield
     from otel_loopguard.telemetry.meters import Meters
+
+
+_Value = TypeVar("_Value")
+
+
+class WeakByIdentity(Generic[_Value]):
+    """A value for each of some objects, by their identity. An object that is gone is forgotten.
+
+    Logfire's provider has no hash, which the weak dictionaries of the standard library ask for.
+    """
+
+    def __init__(self) -> None:
+        self._found: dict[int, tuple[weakref.ref[Any], _Value]] = {}
+
+    def get(self, key: object) -> _Value | None:
+        """Return the value of this object; None if it has none."""
+        found = self._found.get(id(key))
+        return None if found is None or found[0]() is not key else found[1]
+
+    def put(self, key: object, value: _Value) -> None:
+        """Set the value of this object."""
+        number = id(key)
+        self._found[number] = weakref.ref(key, lambda _: self._found.pop(number, None)), value
+
+    def pairs(self) -> list[tuple[Any, _Value]]:
+        """Return the objects that are there, each with its value."""
+        return [(key, value) for ref, value in list(self._found.values()) if (key := ref()) is not None]
 
 
 class Attachments:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from typing import Any
 
 from opentelemetry import trace
@@ -12,7 +13,7 @@ from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
 import otel_loopguard as loopguard
 from otel_loopguard import semconv
 from otel_loopguard.shield import Shield
-from otel_loopguard.telemetry.attachments import Attachments
+from otel_loopguard.telemetry.attachments import Attachments, WeakByIdentity
 from otel_loopguard.testing import guarded
 
 
@@ -80,3 +81,25 @@ def test_a_provider_without_a_hash_is_served_as_any_other() -> None:
     meters = Meters()
     assert attachments.meters(meters) is attachments.meters(meters)
     assert faults == []
+
+
+class Equal:
+    """An object that equals all others, and has no hash."""
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __eq__(self, other: object) -> bool:
+        return True
+
+
+def test_each_object_has_its_own_value_until_it_is_gone() -> None:
+    """Equal objects are not mixed up, and one that is gone is forgotten."""
+    found: WeakByIdentity[str] = WeakByIdentity()
+    one, two = Equal(), Equal()
+    found.put(one, "one")
+    assert (found.get(one), found.get(two)) == ("one", None)
+    found.put(two, "two")
+    assert sorted(value for _, value in found.pairs()) == ["one", "two"]
+    del one
+    gc.collect()
+    assert [value for _, value in found.pairs()] == ["two"]

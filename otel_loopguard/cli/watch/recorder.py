@@ -17,7 +17,7 @@ from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor, SpanExporter, SpanExportResult
 
 from otel_loopguard.instrumentation.process_start import process_start
-from otel_loopguard.telemetry.weak_by_identity import WeakByIdentity
+from otel_loopguard.telemetry.attachments import WeakByIdentity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -50,7 +50,8 @@ def script(tmp_path, text):
 
 
 def codes(found):
-    return {one["code"] for one in found["findings"]}
+    # A package that is installed here may be newer than the newest that was tested.
+    return {one["code"] for one in found["findings"]} - {"newer-than-tested"}
 
 
 def selftest(more=None):
@@ -529,13 +530,13 @@ def test_an_agent_with_a_text_protocol_is_named(tmp_path):
     package.mkdir(parents=True)
     (tmp_path / "dspy" / "__init__.py").touch()
     (package / "__init__.py").touch()
-    (package / "react.py").write_text("class ReAct:\n    def __init__(self, tools):\n        self.tools = tools\n")
-    text = STRONG + "from dspy.predict.react import ReAct\n"
+    (package / "code_act.py").write_text("class CodeAct:\n    def __init__(self, tools):\n        self.tools = tools\n")
+    text = STRONG + "from dspy.predict.code_act import CodeAct\n"
     found, _ = examined(tmp_path, *script(tmp_path, text))
     assert "text-protocol" not in codes(found)
-    found, _ = examined(tmp_path, *script(tmp_path, text + "assert ReAct([read_file]).tools\n"))
+    found, _ = examined(tmp_path, *script(tmp_path, text + "assert CodeAct([read_file]).tools\n"))
     assert [one["text"] for one in found["findings"] if one["code"] == "text-protocol"] == [
-        "ReAct of DSPy asks for tool calls in plain text: its loop cannot be read in the requests to the model."
+        "CodeAct of DSPy asks for tool calls in plain text: its loop cannot be read in the requests to the model."
     ]
 
 
