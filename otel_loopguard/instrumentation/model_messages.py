@@ -13,16 +13,18 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from otel_loopguard.instrumentation.targets import Original
+    from otel_loopguard.turns.scope import Scope
 
 _KEY: Final = "model message"
 
 
-def tick_of_message(message: Hashable) -> int | None:
+def tick_of_message(message: Hashable, scope: Scope | None = None) -> int | None:
     """Return the turn's tick when the model wrote this message, for ``ToolCall.written``; None outside of a run.
 
-    That is the tick of the message's first call. ``message``: a key that no other message of the run has.
+    That is the tick of the message's first call. ``message``: a key that no other message of the run has. ``scope``: of
+    the run, if the code that makes its calls may run outside of it.
     """
-    scope = current_scope()
+    scope = scope or current_scope()
     if scope is None or scope.run_state is None or scope.call is not None:
         return None
     tick: int = scope.run_state.steps.setdefault((_KEY, message), scope.turn.tick)

@@ -19,6 +19,7 @@ from otel_loopguard.engine.vocabulary import Outcome, ToolCall
 from otel_loopguard.errors import ToolLoopError
 from otel_loopguard.instrumentation.aborts import LoopAbort
 from otel_loopguard.instrumentation.content import appended
+from otel_loopguard.instrumentation.model_messages import tick_of_message
 from otel_loopguard.instrumentation.runtime import active_runtime
 from otel_loopguard.instrumentation.targets import (
     CallStyle,
@@ -47,7 +48,7 @@ def _read(runner: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Read
     tool_use = args[1] if len(args) > 1 else kwargs["tool_use"]
     traced = hasattr(runner, "_tool_use_span") and runner._client._tracer is not None
     return Reading(
-        ToolCall(tool_use.name, tool_use.input, tool_use.id, (tool_use.name,), written=_written()),
+        ToolCall(tool_use.name, tool_use.input, tool_use.id, (tool_use.name,), written=_written(runner)),
         run_id=_run_id(runner),
         native_span=NativeSpan.OUTER if traced else NativeSpan.NONE,
     )
@@ -57,8 +58,14 @@ def _run_id(runner: Any) -> str:
     return f"anthropic-{id(runner)}"
 
 
-def _written() -> int | None:
-    """Return the turn's tick when the model wrote the message whose tools run now. They run one after the other."""
+def _written(runner: Any = None) -> int | None:
+    """Return the turn's tick when the model wrote the message whose tools run now. They run one after the other.
+
+    With ``run_tools_eagerly``, some run while the program reads the message: the runner has an object for each message.
+    """
+    reply, runtime = getattr(runner, "_eager_tool_calls", None), active_runtime.instrumented
+    if reply is not None and runtime is not None:
+        return tick_of_message(reply, runtime.runs.known(_run_id(runner)))
     scope = current_scope()
     return None if scope is None else scope.message_tick
 
@@ -114,7 +121,7 @@ FUNCTION = ToolAdapter(
 def _read_unknown(runner: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Reading:
     tool_use, names = args
     return Reading(
-        ToolCall(tool_use.name, tool_use.input, tool_use.id, names, written=_written()), run_id=_run_id(runner)
+        ToolCall(tool_use.name, tool_use.input, tool_use.id, names, written=_written(runner)), run_id=_run_id(runner)
     )
 
 

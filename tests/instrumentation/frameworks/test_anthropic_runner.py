@@ -25,6 +25,7 @@ from tests.scripted.anthropic_runner import (
     async_tool,
     runner_of,
     stream,
+    stream_async,
     until_done,
 )
 
@@ -284,3 +285,17 @@ def test_tools_that_run_while_a_stream_is_read_are_of_its_turn() -> None:
             stream(script(*["a"] * 9), [beta_tool(look)], Unread, **options)
         assert recording.outcomes == ["executed", "nudged", "blocked", "aborted"]
         assert len(set(attribute(recording, semconv.TURN_ID))) == 1
+
+
+@pytest.mark.skipif(not makes_spans, reason="an older version has no run_tools_eagerly")
+@pytest.mark.parametrize("kind", ["sync", "async"])
+def test_equal_calls_of_one_message_that_run_while_it_is_read_are_no_repeats(kind: str) -> None:
+    """``run_tools_eagerly`` runs them one after the other, but the model has read no result in between."""
+    model = Script([[Ask("look", {"path": "a"})] * 4, [Ask("look", {"path": "b"})]])
+    with guarded() as recording:
+        if kind == "sync":
+            stream(model, [beta_tool(look)], Unread, run_tools_eagerly=True)
+        else:
+            stream_async(model, [async_tool(look)], AsyncUnread, run_tools_eagerly=True)
+        assert recording.outcomes == ["executed"] * 5
+        assert recording.counted(semconv.METRIC_INTERNAL_ERRORS) == 0
