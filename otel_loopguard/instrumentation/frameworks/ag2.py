@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from otel_loopguard.engine.vocabulary import Outcome, ToolCall
 from otel_loopguard.errors import ToolLoopError
 from otel_loopguard.instrumentation.content import appended, arguments_of
-from otel_loopguard.instrumentation.model_messages import calls_of_one_message
+from otel_loopguard.instrumentation.model_messages import one_message
 from otel_loopguard.instrumentation.native_spans import if_recorded
 from otel_loopguard.instrumentation.runtime import active_runtime
 from otel_loopguard.instrumentation.targets import (
@@ -137,6 +137,38 @@ CALL = ToolAdapter(
     error=lambda: ToolLoopError,
 )
 
+# --- the calls of one message ------------------------------------------------------------------------------------
+
+
+def _execute_tools(original: Original) -> Callable[..., Any]:
+    """Give each call of the message a result when one of them ends the run, so that the stream can be used again."""
+
+    async def execute_tools(*given: Any, **kwargs: Any) -> Any:
+        wrapped, _, args = original.bind(given)
+        try:
+            with one_message():
+                return await wrapped(*args, **kwargs)
+        except ToolLoopError as error:
+            runtime = active_runtime.instrumented
+            if runtime is not None:
+                with runtime.shield("adapter.results"):
+                    context = args[1] if len(args) > 1 else kwargs["context"]
+                    module = import_module("ag2.history")
+                    close = getattr(module, "close_unanswered_tool_calls", _close_unanswered)
+                    await close(context.stream.history, result=str(error))
+            raise
+
+    return execute_tools
+
+
+async def _close_unanswered(history: Any, *, result: str) -> None:
+    """Do what the framework's function of this name does in newer versions, for the last calls."""
+    events, known = import_module("ag2.events"), list(await history.get_events())
+    calls = next(event.calls for event in reversed(known) if isinstance(event, events.ToolCallsEvent))
+    done = {event.parent_id: event for event in known if isinstance(event, events.ToolResultEvent)}
+    results = [done.get(call.id) or events.ToolResultEvent.from_call(call, result) for call in calls]
+    await history.replace([*known, events.ToolResultsEvent(results)])
+
 
 # --- a run -------------------------------------------------------------------------------------------------------
 
@@ -148,7 +180,7 @@ def _read_run(instance: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -
 
 _TARGETS: tuple[Target, ...] = (
     ToolTarget(_EXECUTOR, "_execute_call", CALL, CallStyle.ASYNC),
-    CallTarget(_EXECUTOR, "ToolExecutor.execute_tools", calls_of_one_message),
+    CallTarget(_EXECUTOR, "ToolExecutor.execute_tools", _execute_tools),
     CallTarget(_EXECUTOR, "ToolExecutor.register", _register),
     RunTarget("ag2.agent", "_execute_turn", _read_run, CallStyle.ASYNC),
 )

@@ -112,6 +112,18 @@ def _end_stream(guarded: Callable[..., Any]) -> Callable[..., Any]:
     return execute
 
 
+async def _add_results(assistant: Any, error: ToolLoopError) -> None:
+    """Give each call of the model's last message a result, so that the next request of the assistant is accepted."""
+    models, context = import_module("autogen_core.models"), assistant.model_context
+    calls = (await context.get_messages())[-1].content
+    if isinstance(calls, list) and all(hasattr(call, "arguments") for call in calls):
+        results = [
+            models.FunctionExecutionResult(content=str(error), call_id=call.id, is_error=True, name=call.name)
+            for call in calls
+        ]
+        await context.add_message(models.FunctionExecutionResultMessage(content=results))
+
+
 # --- a run -------------------------------------------------------------------------------------------------------
 
 
@@ -132,7 +144,7 @@ RUN: Final = RunTarget(_ASSISTANT, "AssistantAgent.on_messages_stream", _read_ru
 def _on_messages_stream(original: Original) -> Callable[..., Any]:
     """Wrap the run of an assistant. That of a member is outside of the team's turn, unless the program has opened it.
 
-    The team's run gets the error of an abort.
+    The team's run gets the error of an abort, and the assistant's calls get results.
     """
 
     def opened(given: Any, kwargs: Any) -> tuple[AgentRun | None, Callable[[], Any]]:
@@ -158,6 +170,9 @@ def _on_messages_stream(original: Original) -> Callable[..., Any]:
                         return
                 yield event
         except ToolLoopError as error:
+            if runtime is not None:
+                with runtime.shield("adapter.results"):
+                    await _add_results(original.bind(given)[1], error)
             if team is not None and team.run_state is not None:
                 team.run_state.abort_error = error
             raise

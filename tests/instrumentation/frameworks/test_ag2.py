@@ -69,6 +69,26 @@ def test_an_abort_among_parallel_calls_ends_the_run(go: Any) -> None:
         assert recording.runtime.guard.live == 0
 
 
+def test_after_an_abort_each_call_of_the_stream_has_a_result() -> None:
+    """Providers reject calls without a result, so the next question would fail."""
+    model = Script([])
+
+    async def main() -> None:
+        reply = await agent_of(model, LOOK).ask("Hello.")
+        model.steps = [[Ask("look", {"path": "a"})] * 2] * 9
+        with pytest.raises(ToolLoopError):
+            await reply.ask("Go on.")
+        model.steps = []
+        await reply.ask("And now?")
+
+    with guarded(Policy(abort_after=1)) as recording:
+        asyncio.run(main())
+        assert recording.counted(semconv.METRIC_INTERNAL_ERRORS) == 0
+    asked = {call.id for one in model.seen[-1] for call in getattr(getattr(one, "tool_calls", None), "calls", ())}
+    assert asked == {result.parent_id for result in model.returned}
+    assert len(asked) == len(model.returned)
+
+
 @EACH_WAY
 def test_a_refusal_is_the_result_of_its_call(go: Any) -> None:
     """The refusal has the id of its call, and the stream is the conversation."""

@@ -14,6 +14,7 @@ from autogen_agentchat.conditions import MaxMessageTermination
 from autogen_agentchat.teams import RoundRobinGroupChat, Swarm
 from autogen_agentchat.tools import AgentTool, TeamTool
 from autogen_core import CancellationToken, SingleThreadedAgentRuntime
+from autogen_core.models import FunctionExecutionResultMessage
 from autogen_core.tools import StaticWorkbench
 
 import otel_loopguard as loopguard
@@ -86,6 +87,30 @@ def test_a_team_can_run_again_after_an_abort() -> None:
         asyncio.run(twice())
         assert len(set(attribute(recording, semconv.TURN_ID))) == 2
         assert recording.runtime.guard.live == 0
+
+
+@pytest.mark.parametrize("is_team", [False, True])
+def test_after_an_abort_each_call_of_the_assistant_has_a_result(is_team: bool) -> None:
+    """Providers reject calls without a result, so the next task would fail."""
+    model = Script([[Ask("look", {"path": "a"})] * 2] * 9)
+
+    async def main() -> None:
+        assistant = agent_of(model, LOOK)
+        runner = team_of(assistant, messages=2) if is_team else assistant
+        with pytest.raises(ToolLoopError):
+            await runner.run(task="Go on.")
+        model.steps = []
+        await assistant.run(task="And now?")
+
+    with guarded(Policy(abort_after=1)) as recording:
+        asyncio.run(main())
+        assert recording.counted(semconv.METRIC_INTERNAL_ERRORS) == 0
+    last = model.seen[-1]
+    asked = [call.id for one in last if isinstance(one.content, list) for call in one.content if hasattr(call, "id")]
+    answered = [result for one in last if isinstance(one, FunctionExecutionResultMessage) for result in one.content]
+    assert asked == [result.call_id for result in answered]
+    assert answered[-1].is_error
+    assert "look" in answered[-1].content
 
 
 @EACH_WAY
