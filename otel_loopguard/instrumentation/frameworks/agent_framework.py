@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import inspect
 import sys
+from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
@@ -40,7 +41,24 @@ if TYPE_CHECKING:
     from otel_loopguard.instrumentation.targets import Original, Target
 
 _MODULE: Final = "agent_framework._tools"
-_SIGNALS: Final = ("MiddlewareTermination", "UserInputRequiredException")
+_SIGNALS: Final = ("MiddlewareFailure", "MiddlewareTermination", "UserInputRequiredException")
+
+
+@cache
+def _error() -> type[ToolLoopError]:
+    """Return the class of a ``ToolLoopError`` after which the framework leaves no call open.
+
+    If the service keeps the conversation, it gives the calls of the message results. Older versions do that for none.
+    """
+    base = getattr(import_module("agent_framework"), "MiddlewareFailure", None)
+    if base is None:
+        return ToolLoopError
+    return type(
+        "ToolLoopError",
+        (ToolLoopError, base),
+        {"__doc__": "The run was ended, in a class after which the framework settles the calls of the message."},
+    )
+
 
 # --- a call ------------------------------------------------------------------------------------------------------
 
@@ -120,7 +138,7 @@ def _mark(reading: Reading, answer: Any, mark: str) -> Any:
 
 def _signals(error: BaseException) -> bool:
     """Return True for the signals that a middleware ends the loop, or that a tool waits for the user."""
-    return any(kind.__name__ in _SIGNALS for kind in type(error).__mro__)
+    return not isinstance(error, ToolLoopError) and any(kind.__name__ in _SIGNALS for kind in type(error).__mro__)
 
 
 CALL = ToolAdapter(
@@ -130,7 +148,7 @@ CALL = ToolAdapter(
     annotate=_annotate,
     mark=_mark,
     signals=_signals,
-    error=lambda: ToolLoopError,
+    error=_error,
 )
 
 # --- a run -------------------------------------------------------------------------------------------------------

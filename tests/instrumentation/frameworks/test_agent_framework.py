@@ -9,7 +9,16 @@ import pytest
 
 pytest.importorskip("agent_framework", reason="agent-framework is tested in an environment of its own")
 
-from agent_framework import AgentSession, Content, FunctionMiddleware, Message, MiddlewareTermination, tool
+import agent_framework
+from agent_framework import (
+    AgentSession,
+    ChatResponse,
+    Content,
+    FunctionMiddleware,
+    Message,
+    MiddlewareTermination,
+    tool,
+)
 
 from otel_loopguard import Policy, ToolContract, ToolLoopError, semconv
 from otel_loopguard.policy_files.load import load_preset
@@ -19,6 +28,8 @@ from tests.scripted.agent_framework import DRIVERS, WAYS, Script, agent_of, plai
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 EACH_WAY = pytest.mark.parametrize("go", WAYS)
+settles = hasattr(agent_framework, "MiddlewareFailure")
+"""True for versions that settle the calls of a message after this exception."""
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
@@ -64,6 +75,55 @@ def test_an_abort_among_parallel_calls_ends_the_run(go: Any) -> None:
         with pytest.raises(ToolLoopError):
             asyncio.run(go(Script(steps), LOOK))
         assert recording.runtime.guard.live == 0
+
+
+@pytest.mark.skipif(not settles, reason="an older version settles no calls")
+def test_an_abort_leaves_no_open_call_in_a_conversation_that_the_service_keeps() -> None:
+    """The framework sends the service a result for each call of the message, so that the session can go on."""
+
+    class Service(Script):
+        def _inner_get_response(self, *, messages: Any, stream: bool, options: Any, **_: Any) -> Any:
+            self.seen.append(list(messages))
+
+            async def respond() -> ChatResponse:
+                number = len(self.seen)
+                call = Content.from_function_call(f"call-{number}", "look", arguments={"path": "a"})
+                settling = options.get("tool_choice") == "none"
+                return ChatResponse(
+                    messages=[Message("assistant", ["Well." if settling else call])], conversation_id=f"answer-{number}"
+                )
+
+            return respond()
+
+    async def main() -> str | None:
+        agent = agent_of(service, LOOK)
+        session = agent.create_session()
+        with pytest.raises(ToolLoopError):
+            await agent.run("Go on.", session=session)
+        return session.service_session_id
+
+    service = Service([])
+    with guarded(Policy(abort_after=1)) as recording:
+        last = asyncio.run(main())
+        assert recording.outcomes == ["executed", "nudged", "blocked", "aborted"]
+        assert recording.runtime.guard.live == 0
+    assert last == f"answer-{len(service.seen)}"
+    (result,) = [content for message in service.seen[-1] for content in message.contents]
+    assert (result.type, result.call_id) == ("function_result", f"call-{len(service.seen) - 1}")
+
+
+@pytest.mark.skipif(not settles, reason="an older version has no such exception")
+def test_a_middleware_that_ends_the_run_is_no_failure() -> None:
+    """``MiddlewareFailure`` is a signal, too: the call is cancelled, and the caller gets the exception."""
+
+    class Fail(FunctionMiddleware):
+        async def process(self, context: Any, call_next: Any) -> None:
+            raise agent_framework.MiddlewareFailure("no")
+
+    with guarded() as recording:
+        with pytest.raises(agent_framework.MiddlewareFailure):
+            asyncio.run(agent_of(script("a"), LOOK, middleware=[Fail()]).run("Go on."))
+        assert recording.outcomes == ["cancelled"]
 
 
 @EACH_WAY
@@ -149,7 +209,8 @@ def test_the_abort_of_a_sub_agent_is_a_failed_call_of_the_outer_one() -> None:
     with guarded(Policy(abort_after=1)) as recording:
         worker = agent_of(script(*"aaaaa"), LOOK, name="worker", description="Works.")
         assert asyncio.run(run(boss, [worker.as_tool()])).text == "Done."
-        assert boss.read == ["Error: Function failed."]
+        (read,) = boss.read
+        assert read.startswith("The agent called look again" if settles else "Error: Function failed.")
         assert recording.outcomes[0] == "failed"
         assert recording.runtime.guard.live == 0
 
