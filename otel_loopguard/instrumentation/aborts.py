@@ -104,6 +104,17 @@ def grouped(error: BaseException | None) -> ToolLoopError | None:
     return None
 
 
+def wrapped_error(error: BaseException | None, kind: type[BaseException]) -> ToolLoopError | None:
+    """Return the ``ToolLoopError`` that a framework has wrapped in its own exceptions, of this kind; None if none is.
+
+    In an exception of the program's own it stays: the program has read it.
+    """
+    depth = 0
+    while issubclass(type(error), kind) and depth < _MOST_MEMBERS:
+        error, depth = error.__cause__, depth + 1  # type: ignore[union-attr]  # its type was checked
+    return error if issubclass(type(error), ToolLoopError) else None  # type: ignore[return-value]  # as above
+
+
 def _members(error: BaseException | None) -> tuple[BaseException, ...]:
     """Return the members of an exception group, () of any other exception. No code of the exception's class is run."""
     group = getattr(builtins, "BaseExceptionGroup", None) or getattr(

@@ -85,6 +85,7 @@ PATCHED_MODULES: Final = {
         "semantic_kernel.agents.open_ai.openai_assistant_agent",
         "semantic_kernel.agents.open_ai.openai_responses_agent",
         "semantic_kernel.connectors.ai.chat_completion_client_base",
+        "semantic_kernel.functions.kernel_function",
         "semantic_kernel.kernel",
     ),
     "smolagents": ("smolagents.agents", "smolagents.local_python_executor", "smolagents.tools"),

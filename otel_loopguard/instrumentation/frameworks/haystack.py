@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from otel_loopguard.engine.vocabulary import Outcome, ToolCall
 from otel_loopguard.errors import ToolLoopError
+from otel_loopguard.instrumentation.aborts import wrapped_error
 from otel_loopguard.instrumentation.content import appended
 from otel_loopguard.instrumentation.runtime import active_runtime
 from otel_loopguard.instrumentation.targets import (
@@ -197,8 +198,9 @@ def _let_out(original: Original) -> Callable[..., Any]:
         try:
             return wrapped(*args, **kwargs)
         except import_module("haystack.core.errors").PipelineRuntimeError as error:
-            if issubclass(type(error.__cause__), ToolLoopError):
-                raise error.__cause__ from None
+            abort = wrapped_error(error, type(error))
+            if abort is not None:
+                raise abort from None
             raise
 
     return run
@@ -214,8 +216,9 @@ def _let_out_async(original: Original) -> Callable[..., Any]:
             async for chunk in source:
                 yield chunk
         except import_module("haystack.core.errors").PipelineRuntimeError as error:
-            if issubclass(type(error.__cause__), ToolLoopError):
-                raise error.__cause__ from None
+            abort = wrapped_error(error, type(error))
+            if abort is not None:
+                raise abort from None
             raise
         finally:
             await source.aclose()

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from otel_loopguard.engine.vocabulary import Outcome, ToolCall
 from otel_loopguard.errors import ToolLoopError
+from otel_loopguard.instrumentation.aborts import wrapped_error
 from otel_loopguard.instrumentation.content import appended, arguments_of
 from otel_loopguard.instrumentation.model_messages import tick_of_message
 from otel_loopguard.instrumentation.native_spans import if_recorded
@@ -20,6 +21,7 @@ from otel_loopguard.instrumentation.targets import (
     IN_PLACE,
     MARK,
     CallStyle,
+    CallTarget,
     Framework,
     FrameworkLimit,
     Reading,
@@ -31,7 +33,9 @@ from otel_loopguard.telemetry.call_span import NativeSpan
 from otel_loopguard.turns.runs import RunInfo
 
 if TYPE_CHECKING:
-    from otel_loopguard.instrumentation.targets import Target
+    from collections.abc import Callable
+
+    from otel_loopguard.instrumentation.targets import Original, Target
 
 _FUNCTIONS: Final = "semantic_kernel.functions.kernel_function"
 _FAILED: Final = "An error occurred"
@@ -142,6 +146,22 @@ def _read_chat(service: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -
     return RunInfo(can_continue=False)
 
 
+def _let_out(original: Original) -> Callable[..., Any]:
+    """Let a ``ToolLoopError`` out of a function of a prompt, and of the kernel: both wrap each exception."""
+
+    async def invoke(*given: Any, **kwargs: Any) -> Any:
+        wrapped, _, args = original.bind(given)
+        try:
+            return await wrapped(*args, **kwargs)
+        except Exception as error:
+            abort = wrapped_error(error, import_module("semantic_kernel.exceptions").KernelException)
+            if abort is not None:
+                raise abort from None
+            raise
+
+    return invoke
+
+
 _AGENTS: Final = (
     ("semantic_kernel.agents.chat_completion.chat_completion_agent", "ChatCompletionAgent"),
     ("semantic_kernel.agents.open_ai.openai_assistant_agent", "OpenAIAssistantAgent"),
@@ -151,6 +171,8 @@ _CHAT: Final = "semantic_kernel.connectors.ai.chat_completion_client_base"
 
 _TARGETS: tuple[Target, ...] = (
     ToolTarget("semantic_kernel.kernel", "Kernel.invoke_function_call", CALL, CallStyle.ASYNC),
+    CallTarget("semantic_kernel.kernel", "Kernel.invoke", _let_out),
+    CallTarget(_FUNCTIONS, "KernelFunction.invoke", _let_out),
     *(
         RunTarget(module, f"{agent}.{name}", _read_run, style)
         for module, agent in _AGENTS

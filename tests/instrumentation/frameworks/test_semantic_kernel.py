@@ -16,14 +16,17 @@ from openai import AsyncOpenAI
 from semantic_kernel import Kernel
 from semantic_kernel.agents import ChatHistoryAgentThread
 from semantic_kernel.connectors.ai.function_choice_behavior import FunctionChoiceBehavior
+from semantic_kernel.connectors.ai.prompt_execution_settings import PromptExecutionSettings
 from semantic_kernel.contents import ChatHistory, FunctionCallContent
 from semantic_kernel.filters import FilterTypes
+from semantic_kernel.functions import KernelArguments, KernelFunctionFromPrompt
 
 from otel_loopguard import Policy, ToolContract, ToolLoopError, semconv
 from otel_loopguard.policy_files.load import load_preset
 from otel_loopguard.testing import SCENARIOS, Ask, Scenario, assert_no_trip, guarded
 from otel_loopguard.turns.scope import current_scope
 from tests.scripted.semantic_kernel import (
+    ATTEMPTS,
     DRIVERS,
     WAYS,
     Script,
@@ -79,6 +82,27 @@ def test_an_abort_among_parallel_calls_ends_the_run(go: Any) -> None:
     with guarded(Policy(abort_after=1)) as recording:
         with pytest.raises(ToolLoopError):
             asyncio.run(go(Script.of(steps), plugin_of(LOOK)))
+        assert recording.runtime.guard.live == 0
+
+
+@pytest.mark.parametrize("by_kernel", [True, False])
+def test_an_abort_leaves_the_function_of_a_prompt(by_kernel: bool) -> None:
+    """The kernel wraps each exception of its functions twice, and the caller still gets the abort."""
+    service, plugin = script(*["a"] * 9), plugin_of({"look": look})
+    behavior = FunctionChoiceBehavior.Auto(maximum_auto_invoke_attempts=ATTEMPTS)
+    settings = PromptExecutionSettings(function_choice_behavior=behavior)
+    arguments = KernelArguments(settings=settings)
+
+    async def main() -> Any:
+        kernel = Kernel(services=[service], plugins={plugin.name: plugin})
+        if by_kernel:
+            return await kernel.invoke_prompt("Go on.", arguments=arguments)
+        function = KernelFunctionFromPrompt(function_name="ask", plugin_name="prompts", prompt="Go on.")
+        return await function.invoke(kernel, arguments)
+
+    with guarded(Policy(abort_after=1)) as recording:
+        with pytest.raises(ToolLoopError):
+            asyncio.run(main())
         assert recording.runtime.guard.live == 0
 
 
