@@ -81,6 +81,8 @@ PATCHED_MODULES: Final = {
     "openai_runner": ("openai.lib.responses_tool_runner",),
     "pydantic_ai": ("pydantic_ai._tool_manager", "pydantic_ai.agent", "pydantic_ai.tool_manager"),
     "semantic_kernel": (
+        "semantic_kernel.agents.azure_ai.azure_ai_agent",
+        "semantic_kernel.agents.bedrock.bedrock_agent",
         "semantic_kernel.agents.chat_completion.chat_completion_agent",
         "semantic_kernel.agents.open_ai.openai_assistant_agent",
         "semantic_kernel.agents.open_ai.openai_responses_agent",

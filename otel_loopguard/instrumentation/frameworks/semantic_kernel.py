@@ -163,6 +163,8 @@ def _let_out(original: Original) -> Callable[..., Any]:
 
 
 _AGENTS: Final = (
+    ("semantic_kernel.agents.azure_ai.azure_ai_agent", "AzureAIAgent"),
+    ("semantic_kernel.agents.bedrock.bedrock_agent", "BedrockAgent"),
     ("semantic_kernel.agents.chat_completion.chat_completion_agent", "ChatCompletionAgent"),
     ("semantic_kernel.agents.open_ai.openai_assistant_agent", "OpenAIAssistantAgent"),
     ("semantic_kernel.agents.open_ai.openai_responses_agent", "OpenAIResponsesAgent"),
@@ -195,7 +197,7 @@ FRAMEWORK = Framework(
     title="Semantic Kernel",
     turns="runs: an agent's, or a chat completion that calls functions",
     notes="each agent of a group chat or an orchestration has turns of its own; functions that the program calls by"
-    " `kernel.invoke` are not guarded",
+    " `kernel.invoke` are not guarded; the calls of realtime clients are observed only",
     modules=("semantic_kernel",),
     versions={
         "oldest": ("semantic-kernel==1.37.1",),

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import asyncio
+import importlib
 import json
 import sys
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,6 +16,7 @@ import pytest
 pytest.importorskip("semantic_kernel", reason="semantic-kernel is tested in an environment of its own")
 
 import httpx
+import semantic_kernel as kernel_package
 from openai import AsyncOpenAI
 from semantic_kernel import Kernel
 from semantic_kernel.agents import ChatHistoryAgentThread
@@ -22,6 +27,7 @@ from semantic_kernel.filters import FilterTypes
 from semantic_kernel.functions import KernelArguments, KernelFunctionFromPrompt
 
 from otel_loopguard import Policy, ToolContract, ToolLoopError, semconv
+from otel_loopguard.instrumentation.frameworks import semantic_kernel
 from otel_loopguard.policy_files.load import load_preset
 from otel_loopguard.testing import SCENARIOS, Ask, Scenario, assert_no_trip, guarded
 from otel_loopguard.turns.scope import current_scope
@@ -362,6 +368,53 @@ def test_an_agent_of_the_responses_api_is_guarded_too() -> None:
         with pytest.raises(ToolLoopError):
             asyncio.run(ResponsesApi().ask())
         assert recording.runtime.guard.live == 0
+
+
+@pytest.mark.parametrize("way", ["get_response", "invoke", "invoke_stream"])
+def test_an_agent_of_bedrock_is_guarded_too(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its calls belong to a run, so that they are refused and can end it."""
+    errors = SimpleNamespace(ClientError=RuntimeError)
+    for name, module in {
+        "boto3": SimpleNamespace(),
+        "botocore": SimpleNamespace(),
+        "botocore.exceptions": errors,
+    }.items():
+        monkeypatch.setitem(sys.modules, name, module)
+    given = [{"name": "path", "value": "a"}]
+    use = {"functionInvocationInput": {"actionGroup": "own", "function": "files-look", "parameters": given}}
+
+    def ask(**_: Any) -> Any:
+        return {"completion": [{"returnControl": {"invocationId": "call-1", "invocationInputs": [use]}}]}
+
+    runtime = SimpleNamespace(create_session=lambda **_: {"sessionId": "talk"}, invoke_agent=ask)
+
+    async def main() -> Any:
+        bedrock = importlib.import_module("semantic_kernel.agents.bedrock.bedrock_agent")
+        agent = bedrock.BedrockAgent(
+            {"agentId": "agent", "agentName": "helper", "foundationModel": "model"},
+            bedrock_runtime_client=runtime,
+            bedrock_client=SimpleNamespace(),
+            function_choice_behavior=FunctionChoiceBehavior.Auto(maximum_auto_invoke_attempts=ATTEMPTS),
+            plugins=[plugin_of({"look": look})],
+        )
+        if way == "get_response":
+            return await agent.get_response("Go on.")
+        return [item async for item in getattr(agent, way)("Go on.")]
+
+    with guarded(Policy(abort_after=1)) as recording:
+        with pytest.raises(ToolLoopError):
+            asyncio.run(main())
+        assert recording.outcomes == ["executed", "nudged", "blocked", "aborted"]
+
+
+def test_the_agents_that_need_other_packages_are_where_they_are_patched() -> None:
+    """Their modules cannot be imported here, so their source is read."""
+    for module, agent in semantic_kernel._AGENTS:
+        path = Path(kernel_package.__file__).parents[1] / f"{module.replace('.', '/')}.py"
+        classes = [one for one in ast.walk(ast.parse(path.read_text("utf-8"))) if isinstance(one, ast.ClassDef)]
+        (found,) = [one for one in classes if one.name == agent]
+        functions = {one.name for one in found.body if isinstance(one, ast.AsyncFunctionDef)}
+        assert {"get_response", "invoke", "invoke_stream"} <= functions
 
 
 def test_a_call_that_the_program_makes_by_hand_is_read_too() -> None:
