@@ -1,10 +1,18 @@
-"""Tell which calls a model has written in one message, in frameworks that run such calls one after the other."""
+"""The calls that a model has written in one message.
+
+In a framework that runs them one after the other, tell which they are. In one that runs them side by side, end them
+together.
+"""
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import nullcontext
+from functools import wraps
 from typing import TYPE_CHECKING, Any, Final
 
+from otel_loopguard.errors import ToolLoopError
+from otel_loopguard.instrumentation.aborts import LoopAbort
 from otel_loopguard.instrumentation.runtime import active_runtime
 from otel_loopguard.turns.scope import current_scope, in_scope
 
@@ -16,6 +24,7 @@ if TYPE_CHECKING:
     from otel_loopguard.turns.scope import Scope
 
 _KEY: Final = "model message"
+_TASKS: Final = "tasks of calls"
 
 
 def tick_of_message(message: Hashable, scope: Scope | None = None) -> int | None:
@@ -49,3 +58,29 @@ def calls_of_one_message(original: Original) -> Callable[..., Any]:
             return await wrapped(*args, **kwargs)
 
     return calls
+
+
+def ends_the_others(guarded: Callable[..., Any]) -> Callable[..., Any]:
+    """Cancel the run's other calls when one of them ends the run: the ``around`` of a ``ToolTarget``.
+
+    For frameworks that run each call in an asyncio task, and leave the others alone if one raises. A thread goes on.
+    """
+
+    @wraps(guarded)
+    async def call(*given: Any, **kwargs: Any) -> Any:
+        runtime, scope, own = active_runtime.instrumented, current_scope(), None
+        tasks: set[Any] = set()
+        if runtime is not None and scope is not None and scope.run_state is not None and scope.call is None:
+            with runtime.shield("adapter.tasks"):
+                tasks, own = scope.run_state.steps.setdefault(_TASKS, tasks), asyncio.current_task()
+                tasks.add(own)
+        try:
+            return await guarded(*given, **kwargs)
+        except (ToolLoopError, LoopAbort):
+            for task in tasks - {own}:
+                task.cancel()  # it ends after this one, so the framework gets this error first
+            raise
+        finally:
+            tasks.discard(own)
+
+    return call

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from otel_loopguard.engine.vocabulary import Outcome, ToolCall
 from otel_loopguard.errors import ToolLoopError
 from otel_loopguard.instrumentation.content import appended, arguments_of
-from otel_loopguard.instrumentation.model_messages import one_message
+from otel_loopguard.instrumentation.model_messages import ends_the_others, one_message
 from otel_loopguard.instrumentation.native_spans import if_recorded
 from otel_loopguard.instrumentation.runtime import active_runtime
 from otel_loopguard.instrumentation.targets import (
@@ -179,7 +179,7 @@ def _read_run(instance: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -
 
 
 _TARGETS: tuple[Target, ...] = (
-    ToolTarget(_EXECUTOR, "_execute_call", CALL, CallStyle.ASYNC),
+    ToolTarget(_EXECUTOR, "_execute_call", CALL, CallStyle.ASYNC, around=ends_the_others),
     CallTarget(_EXECUTOR, "ToolExecutor.execute_tools", _execute_tools),
     CallTarget(_EXECUTOR, "ToolExecutor.register", _register),
     RunTarget("ag2.agent", "_execute_turn", _read_run, CallStyle.ASYNC),

@@ -19,6 +19,7 @@ from otel_loopguard.errors import ToolLoopError
 from otel_loopguard.instrumentation.aborts import LoopAbort
 from otel_loopguard.instrumentation.agent_run import AgentRun, async_generator_of_run
 from otel_loopguard.instrumentation.content import appended, arguments_of
+from otel_loopguard.instrumentation.model_messages import ends_the_others
 from otel_loopguard.instrumentation.native_spans import if_recorded
 from otel_loopguard.instrumentation.runtime import active_runtime
 from otel_loopguard.instrumentation.targets import (
@@ -99,12 +100,16 @@ CALL = ToolAdapter(
 
 
 def _end_stream(guarded: Callable[..., Any]) -> Callable[..., Any]:
-    """End the stream of a message's calls before the error of an abort leaves the call: the agent waits for its end."""
+    """End the stream of a message's calls before the error of an abort leaves the call: the agent waits for its end.
+
+    The other calls of the message are cancelled.
+    """
+    cancelling = ends_the_others(guarded)
 
     @wraps(guarded)
     async def execute(*given: Any, **kwargs: Any) -> Any:
         try:
-            return await guarded(*given, **kwargs)
+            return await cancelling(*given, **kwargs)
         except (ToolLoopError, LoopAbort):
             kwargs["stream"].put_nowait(None)
             raise

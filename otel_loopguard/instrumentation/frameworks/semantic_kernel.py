@@ -15,7 +15,7 @@ from otel_loopguard.engine.vocabulary import Outcome, ToolCall
 from otel_loopguard.errors import ToolLoopError
 from otel_loopguard.instrumentation.aborts import wrapped_error
 from otel_loopguard.instrumentation.content import appended, arguments_of
-from otel_loopguard.instrumentation.model_messages import tick_of_message
+from otel_loopguard.instrumentation.model_messages import ends_the_others, tick_of_message
 from otel_loopguard.instrumentation.native_spans import if_recorded
 from otel_loopguard.instrumentation.targets import (
     IN_PLACE,
@@ -172,7 +172,7 @@ _AGENTS: Final = (
 _CHAT: Final = "semantic_kernel.connectors.ai.chat_completion_client_base"
 
 _TARGETS: tuple[Target, ...] = (
-    ToolTarget("semantic_kernel.kernel", "Kernel.invoke_function_call", CALL, CallStyle.ASYNC),
+    ToolTarget("semantic_kernel.kernel", "Kernel.invoke_function_call", CALL, CallStyle.ASYNC, around=ends_the_others),
     CallTarget("semantic_kernel.kernel", "Kernel.invoke", _let_out),
     CallTarget(_FUNCTIONS, "KernelFunction.invoke", _let_out),
     *(

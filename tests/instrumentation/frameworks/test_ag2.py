@@ -90,6 +90,31 @@ def test_after_an_abort_each_call_of_the_stream_has_a_result() -> None:
 
 
 @EACH_WAY
+def test_an_abort_cancels_the_other_calls_of_the_message(go: Any) -> None:
+    """Nothing is done after the caller has the error."""
+    late = []
+
+    async def look(path: str) -> str:
+        """Look at something."""
+        if path == "b":
+            await asyncio.sleep(0.2)
+            late.append(path)
+        return "there"
+
+    async def main() -> None:
+        with pytest.raises(ToolLoopError):
+            await go(Script(steps), [tool(look)])
+        await asyncio.sleep(0.4)
+
+    steps = [*[[Ask("look", {"path": "a"})]] * 3, [Ask("look", {"path": path}) for path in "ba"]]
+    with guarded(Policy(abort_after=1)) as recording:
+        asyncio.run(main())
+        assert sorted(recording.outcomes) == ["aborted", "blocked", "cancelled", "executed", "nudged"]
+        assert recording.runtime.guard.live == 0
+    assert late == []
+
+
+@EACH_WAY
 def test_a_refusal_is_the_result_of_its_call(go: Any) -> None:
     """The refusal has the id of its call, and the stream is the conversation."""
     model = script("a", "a", "a")

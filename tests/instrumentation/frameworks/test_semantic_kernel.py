@@ -113,6 +113,31 @@ def test_an_abort_leaves_the_function_of_a_prompt(by_kernel: bool) -> None:
 
 
 @EACH_WAY
+def test_an_abort_cancels_the_other_calls_of_the_message(go: Any) -> None:
+    """Nothing is done after the caller has the error."""
+    late = []
+
+    async def look(path: str) -> str:
+        """Look at something."""
+        if path == "b":
+            await asyncio.sleep(0.2)
+            late.append(path)
+        return "there"
+
+    async def main() -> None:
+        with pytest.raises(ToolLoopError):
+            await go(Script.of(steps), plugin_of({"look": look}))
+        await asyncio.sleep(0.4)
+
+    steps = [*[[Ask("files-look", {"path": "a"})]] * 3, [Ask("files-look", {"path": path}) for path in "ba"]]
+    with guarded(Policy(abort_after=1)) as recording:
+        asyncio.run(main())
+        assert sorted(recording.outcomes) == ["aborted", "blocked", "cancelled", "executed", "nudged"]
+        assert recording.runtime.guard.live == 0
+    assert late == []
+
+
+@EACH_WAY
 def test_a_refusal_is_a_result_in_the_chat_history(go: Any) -> None:
     """The refusal is the result of its call, with the id of the call, and the program's result is as before."""
     model = script("a", "a", "a")
