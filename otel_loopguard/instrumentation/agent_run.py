@@ -103,7 +103,8 @@ class AgentRun:
             return self._running
         scope = self._open_run.scope if self._open_run is not None else current_scope()
         run_state = None if self._open_run is None or closing else self._open_run.scope.run_state
-        running = _Running(scope, run_state, self.shield, self._span, outermost=self._outermost)
+        around = None if self._outermost or self._outer is None else self._outer.run_state
+        running = _Running(scope, run_state, self.shield, self._span, around, outermost=self._outermost)
         if self._open_run is not None and not closing:
             self._running = running
         return running
@@ -137,7 +138,7 @@ class _Running:
     If code in the block has caught the ``LoopAbort``, the end of the block raises it again, from the run's state.
     """
 
-    __slots__ = ("_outermost", "_run_state", "_scope", "_shield", "_span", "_token")
+    __slots__ = ("_around", "_outermost", "_run_state", "_scope", "_shield", "_span", "_token")
 
     def __init__(
         self,
@@ -145,6 +146,7 @@ class _Running:
         run_state: RunState | None,
         shield: Shield,
         span: RunSpan | None,
+        around: RunState | None,
         *,
         outermost: bool,
     ) -> None:
@@ -153,6 +155,8 @@ class _Running:
         self._span = span
         self._run_state = run_state
         self._token: Any = None
+        self._around = around
+        """The state of the run around this one, which ends with it; None if this run is the outermost."""
         self._outermost = outermost
 
     def __enter__(self) -> None:
@@ -178,13 +182,14 @@ class _Running:
         if error is not None:
             with self._shield("run.error"):
                 loop_error = carried(error)
-        if loop_error is not None and not self._outermost:
-            return
+        passes = loop_error is not None and not self._outermost
         if loop_error is None and state is not None and (error is None or isinstance(error, Exception)):
             loop_error = None if state.abort_waits else state.abort_error
         if loop_error is None and self._outermost and issubclass(type(error), ToolLoopError):
             loop_error = error  # type: ignore[assignment]  # its type was checked, without asking the object
-        if loop_error is not None:
+        if loop_error is not None and self._around is not None:
+            self._around.abort_error = loop_error  # the code in between may lose the exception
+        if loop_error is not None and not passes:
             # Without the frames of the framework: they are a hundred lines that say nothing of the loop.
             raise loop_error.with_traceback(None) if self._outermost else LoopAbort(loop_error) from None
 

@@ -1,5 +1,6 @@
-"""Strands Agents: the tool uses of an agent's messages, and one stream of an agent, a graph or a swarm as the turn.
+"""Strands Agents: the tool uses of an agent's messages, and one stream of an agent or a swarm as the turn.
 
+The agents of a swarm share a turn. Each node of a graph has messages of its own, so it is a turn of its own.
 What a program calls by hand, as ``agent.tool.look()``, is no call of a model, and is not guarded.
 """
 
@@ -141,6 +142,11 @@ def _read_run(agent: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> R
     return RunInfo(_session(agent), getattr(agent, "name", None), resumes=answers, can_continue=False)
 
 
+def _read_node(_: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> RunInfo:
+    node = args[0] if args else kwargs["node"]
+    return RunInfo(agent_name=getattr(node.executor, "name", None), can_continue=False, apart=True)
+
+
 def _unfinished(chunk: Any) -> bool:
     """Return True for the result of a run that waits for a person."""
     result = chunk.get("result") if isinstance(chunk, dict) else None
@@ -151,6 +157,7 @@ _TARGETS: tuple[Target, ...] = (
     ToolTarget("strands.tools.executors._executor", "ToolExecutor._stream_with_trace", CALL, CallStyle.ASYNC_GENERATOR),
     RunTarget("strands.agent.agent", "Agent.stream_async", _read_run, CallStyle.ASYNC_GENERATOR, _unfinished),
     RunTarget("strands.multiagent.graph", "Graph.stream_async", _read_run, CallStyle.ASYNC_GENERATOR),
+    RunTarget("strands.multiagent.graph", "Graph._execute_node", _read_node, CallStyle.ASYNC_GENERATOR),
     RunTarget("strands.multiagent.swarm", "Swarm.stream_async", _read_run, CallStyle.ASYNC_GENERATOR),
 )
 
@@ -159,6 +166,7 @@ FRAMEWORK = Framework(
     _TARGETS,
     native_scopes=("strands.telemetry.tracer",),
     title="Strands Agents",
+    turns="runs of an agent or a swarm, and each node of a graph",
     notes="agents, graphs and swarms; not `agent.tool.name()` and not bidirectional agents",
     modules=("strands",),
     versions={

@@ -229,12 +229,24 @@ def swarm_of(*models: ScriptedModel) -> Any:
 
 
 @WAYS
-def test_the_agents_of_a_graph_share_a_turn(go: Any) -> None:
-    """A graph is one run."""
+def test_each_node_of_a_graph_is_a_turn(go: Any) -> None:
+    """Each node has messages of its own: three nodes may look at one file."""
+    models = [model_of("a") for _ in range(3)]
     with guarded() as recording:
-        go(graph_of(model_of("a"), model_of("a")))
-        assert len(set(attribute(recording, semconv.TURN_ID))) == 1
-        assert attribute(recording, semconv.AGENT_NAME) == ["agent_0", "agent_1"]
+        go(graph_of(*models))
+        assert len(set(attribute(recording, semconv.TURN_ID))) == 3
+        assert attribute(recording, semconv.AGENT_NAME) == ["agent_0", "agent_1", "agent_2"]
+        assert recording.outcomes == ["executed"] * 3
+        assert [model.read for model in models] == [["there is a"]] * 3
+        assert_nothing_left(recording)
+
+
+@WAYS
+def test_a_turn_around_a_graph_is_one_turn(go: Any) -> None:
+    """In a turn that the program opened, repeats are counted across the nodes."""
+    with guarded() as recording:
+        with loopguard.turn():
+            go(graph_of(model_of("a"), model_of("a")))
         assert recording.outcomes == ["executed", "nudged"]
         assert_nothing_left(recording)
 
