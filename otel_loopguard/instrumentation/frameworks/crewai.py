@@ -1,8 +1,8 @@
 """CrewAI: native function calls and the actions of ReAct text, made-up names among them. A task is a turn.
 
-Each task of a crew, and each ``Agent.kickoff``, has messages of its own. A coworker's task is a child turn. CrewAI
-retries a failed task, and hands other errors to the model: an abort is its own ``HookAborted``, which it lets out. In
-versions without one it is carried to the end of the task.
+Each task of a crew, each ``Agent.kickoff``, and each step of a plan has messages of its own. A coworker's task is a
+child turn. CrewAI retries a failed task, and hands other errors to the model: an abort is its own ``HookAborted``,
+which it lets out. In versions without one it is carried to the end of the task.
 """
 
 from __future__ import annotations
@@ -165,6 +165,10 @@ def _read_run(instance: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -
     return RunInfo(agent_name=getattr(instance, "role", None), can_continue=False)
 
 
+def _read_step(instance: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> RunInfo:
+    return _read_run(instance.agent, args, kwargs)._replace(apart=True)
+
+
 _EXECUTORS: Final = (
     ("crewai.agents.agent_executor", "AgentExecutor", "_should_parallelize_native_tool_calls"),
     ("crewai.experimental.agent_executor", "AgentExecutor", "_should_parallelize_native_tool_calls"),  # before 1.15.6
@@ -205,13 +209,14 @@ _TARGETS: tuple[Target, ...] = (
         )
     ),
     RunTarget("crewai.lite_agent", "LiteAgent.kickoff", _read_run),
+    RunTarget(_STEPS, "StepExecutor.execute", _read_step),
 )
 
 FRAMEWORK = Framework(
     "crewai",
     _TARGETS,
     title="CrewAI",
-    turns="tasks of a crew, and runs of an agent alone",
+    turns="tasks of a crew, runs of an agent alone, and each step of a plan",
     notes="native calls, ReAct text and steps of plans; a coworker's task is a child turn; CrewAI itself answers an "
     "equal ReAct action, and ends a task at the fifth; tools that `LLM.call` runs itself are not covered",
     modules=("crewai",),

@@ -146,14 +146,34 @@ def test_a_cached_result_is_a_call() -> None:
 
 
 class Planner(Script):
-    """Plans one step first."""
+    """Plans its steps first."""
+
+    number = 1
 
     def respond(self, messages: Any) -> Any:
         """Make the plan, or the next message of the step."""
         if "NOT READY" not in str(messages):
             return super().respond(messages)
-        step = {"step_number": 1, "description": "look", "tool_to_use": "look", "depends_on": []}
-        return json.dumps({"plan": "look", "steps": [step], "ready": True})
+        steps = [
+            {"step_number": number, "description": f"look for {number}", "tool_to_use": "look", "depends_on": earlier}
+            for number in range(1, self.number + 1)
+            for earlier in [list(range(1, number))]
+        ]
+        return json.dumps({"plan": "look", "steps": steps, "ready": True})
+
+
+class LookInEachStep(Planner):
+    """Looks at one file in each of its three steps."""
+
+    number = 3
+
+    def respond(self, messages: Any) -> Any:
+        """Look once in the messages of a step."""
+        if "step_completed" in str(messages):
+            goes_on = {"remaining_plan_still_valid": True, "needs_full_replan": False, "goal_already_achieved": False}
+            return json.dumps({"step_completed_successfully": True, "key_information_learned": "x", **goes_on})
+        self.seen = [[]] if "'tool'" in str(messages) else []
+        return super().respond(messages)
 
 
 @CALLS
@@ -164,6 +184,16 @@ def test_a_step_of_a_plan_is_guarded(react: bool) -> None:
         with pytest.raises(ToolLoopError):
             alone(agent_of(Planner([[Ask("look", {"path": "a"})]] * 9, react=react), [look], **planned))
         assert recording.outcomes[-2:] == ["blocked", "aborted"]
+        assert recording.runtime.guard.live == 0
+
+
+def test_each_step_of_a_plan_is_a_turn() -> None:
+    """Each step has messages of its own: three steps may look at one file."""
+    planned = {"planning_config": PlanningConfig(max_attempts=1, reasoning_effort="low")}
+    with guarded() as recording:
+        alone(agent_of(LookInEachStep([[Ask("look", {"path": "a"})]]), [look], **planned))
+        assert recording.outcomes[:3] == ["executed"] * 3
+        assert len(set(attribute(recording, semconv.TURN_ID))) == len(recording.spans)
         assert recording.runtime.guard.live == 0
 
 
