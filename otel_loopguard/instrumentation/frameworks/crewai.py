@@ -1,8 +1,8 @@
 """CrewAI: native function calls and the actions of ReAct text, made-up names among them. A task is a turn.
 
-Each task of a crew, each ``Agent.kickoff``, and each step of a plan has messages of its own. A coworker's task is a
-child turn. CrewAI retries a failed task, and hands other errors to the model: an abort is its own ``HookAborted``,
-which it lets out. In versions without one it is carried to the end of the task.
+Each task of a crew, each attempt of ``Agent.kickoff``, and each step of a plan has messages of its own. A coworker's
+task is a child turn. CrewAI retries a failed task, and hands other errors to the model: an abort is its own
+``HookAborted``, which it lets out. In versions without one it is carried to the end of the task.
 """
 
 from __future__ import annotations
@@ -204,8 +204,9 @@ _TARGETS: tuple[Target, ...] = (
         for name, style in (
             ("execute_task", CallStyle.SYNC),
             ("aexecute_task", CallStyle.ASYNC),
-            ("kickoff", CallStyle.SYNC),
-            ("kickoff_async", CallStyle.ASYNC),
+            # one attempt of a kickoff: a retry for a guardrail begins with fresh messages
+            ("_execute_and_build_output", CallStyle.SYNC),
+            ("_execute_and_build_output_async", CallStyle.ASYNC),
         )
     ),
     RunTarget("crewai.lite_agent", "LiteAgent.kickoff", _read_run),
@@ -216,7 +217,7 @@ FRAMEWORK = Framework(
     "crewai",
     _TARGETS,
     title="CrewAI",
-    turns="tasks of a crew, runs of an agent alone, and each step of a plan",
+    turns="tasks of a crew, attempts of an agent alone, and steps of a plan",
     notes="native calls, ReAct text and steps of plans; a coworker's task is a child turn; CrewAI itself answers an "
     "equal ReAct action, and ends a task at the fifth; tools that `LLM.call` runs itself are not covered",
     modules=("crewai",),

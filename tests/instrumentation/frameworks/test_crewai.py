@@ -207,6 +207,44 @@ def test_each_task_of_a_crew_is_a_turn() -> None:
         assert recording.runtime.guard.live == 0
 
 
+class LookAndAnswer(Script):
+    """Looks once in fresh messages, then answers."""
+
+    def respond(self, messages: Any) -> Any:
+        """Make the next message of these messages."""
+        self.seen = [[]] if any(message["role"] == "tool" for message in messages) else []
+        return super().respond(messages)
+
+
+def test_each_attempt_of_a_guardrail_is_a_turn() -> None:
+    """A retry begins with fresh messages: four attempts may look at one file."""
+    asked: list[str] = []
+
+    def check(answer: Any) -> tuple[bool, str]:
+        asked.append(answer.raw)
+        return (len(asked) > 3, "Try again.")
+
+    agent = agent_of(LookAndAnswer([[Ask("look", {"path": "a"})]]), [look], guardrail=check, guardrail_max_retries=5)
+    with guarded() as recording:
+        alone(agent)
+        assert recording.outcomes == ["executed"] * 4
+        assert len(set(attribute(recording, semconv.TURN_ID))) == 4
+        assert recording.runtime.guard.live == 0
+
+
+def test_a_kickoff_in_an_event_loop_is_one_run() -> None:
+    """There it returns a coroutine, and only that runs the agent."""
+
+    async def kickoff() -> Any:
+        return await agent_of(script("a"), [look]).kickoff("Go on.")
+
+    with guarded() as recording:
+        asyncio.run(kickoff())
+        runs = [span for span in recording._spans.get_finished_spans() if span.name.startswith("invoke_agent")]
+        assert len(runs) == 1
+        assert recording.outcomes == ["executed"]
+
+
 def delegating(number: int, worker: Script) -> Any:
     """A crew whose boss asks a coworker so often."""
     ask = {"coworker": "worker", "context": "none"}
