@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from otel_loopguard.engine.vocabulary import Outcome, ToolCall
 from otel_loopguard.errors import ToolLoopError
 from otel_loopguard.instrumentation.annotations import hints_of
+from otel_loopguard.instrumentation.model_messages import tick_of_message
 from otel_loopguard.instrumentation.targets import (
     CallStyle,
     Framework,
@@ -59,7 +60,7 @@ class _Place(NamedTuple):
 
 
 def _read(_: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Reading | None:
-    agent, use, results, _trace, span, state, *rest = args
+    agent, use, results, trace, span, _state, *rest = args
     if use["name"] == getattr(rest[0] if rest else None, "expected_tool_name", None):
         return None  # the structured answer
     registry = agent.tool_registry
@@ -72,25 +73,13 @@ def _read(_: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Reading |
             use.get("toolUseId"),
             tools,
             hints_of(getattr(tool, "annotations", None)),
-            _message_tick(state.get("event_loop_cycle_id")),
+            tick_of_message(trace.id),  # of one cycle; parallel nodes of a graph overwrite their common cycle id
         ),
         conversation_id=_session(agent),
         agent_name=getattr(agent, "name", None),
         native_span=NativeSpan.INNER if getattr(span, "is_recording", bool)() else NativeSpan.NONE,
         note=_Place(results, len(results)),
     )
-
-
-def _message_tick(cycle: Any) -> int | None:
-    """Return the turn's tick when the model wrote the calls of this cycle, of which this may be a later one."""
-    scope = current_scope()
-    if scope is None or scope.run_state is None or cycle is None:
-        return None
-    noted = scope.run_state.steps
-    if cycle not in noted:
-        noted.clear()  # only the running cycle's
-        noted[cycle] = scope.turn.tick
-    return noted[cycle]  # type: ignore[no-any-return]  # an int
 
 
 def _session(agent: Any) -> str | None:

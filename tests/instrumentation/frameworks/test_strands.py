@@ -241,6 +241,26 @@ def test_each_node_of_a_graph_is_a_turn(go: Any) -> None:
         assert_nothing_left(recording)
 
 
+def test_the_messages_of_parallel_nodes_are_told_apart() -> None:
+    """Equal calls of one message are no repeats, whatever another node does meanwhile."""
+
+    @tool
+    async def fetch(path: str) -> str:
+        """Fetch."""
+        await asyncio.sleep(0.05 if path == "a" else 0.01)
+        return f"row of {path}"
+
+    steps = {"equal": [[Ask("fetch", {"path": "a"})] * 4], "other": [[Ask("fetch", {"path": n})] for n in "bcdefghij"]}
+    builder = GraphBuilder()
+    for name, asked in steps.items():
+        executor = SequentialToolExecutor()
+        builder.add_node(agent_of(ScriptedModel(asked), [fetch], name=name, tool_executor=executor), name)
+    with guarded() as recording:
+        run_sync(builder.build())
+        assert recording.outcomes == ["executed"] * 13
+        assert_nothing_left(recording)
+
+
 @WAYS
 def test_a_turn_around_a_graph_is_one_turn(go: Any) -> None:
     """In a turn that the program opened, repeats are counted across the nodes."""
