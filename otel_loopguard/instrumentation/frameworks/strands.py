@@ -7,7 +7,7 @@ What a program calls by hand, as ``agent.tool.look()``, is no call of a model, a
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from otel_loopguard.engine.vocabulary import Outcome, ToolCall
 from otel_loopguard.errors import ToolLoopError
@@ -52,13 +52,6 @@ def _init_noted(self: Any, *args: Any, **kwargs: Any) -> None:
 # --- a call ------------------------------------------------------------------------------------------------------
 
 
-class _Place(NamedTuple):
-    """Where the framework keeps the results for the model, and how many there were before this call."""
-
-    results: list[Any]
-    before: int
-
-
 def _read(_: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Reading | None:
     agent, use, results, trace, span, _state, *rest = args
     if use["name"] == getattr(rest[0] if rest else None, "expected_tool_name", None):
@@ -78,7 +71,7 @@ def _read(_: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Reading |
         conversation_id=_session(agent),
         agent_name=getattr(agent, "name", None),
         native_span=NativeSpan.INNER if getattr(span, "is_recording", bool)() else NativeSpan.NONE,
-        note=_Place(results, len(results)),
+        note=results,  # the framework's, for the model: in some versions of all calls of a message
     )
 
 
@@ -90,20 +83,22 @@ def _answer(reading: Reading, content: Any, error: bool) -> Any:
     """Make a result, and put it among those for the model."""
     blocks = content if isinstance(content, list) else [{"text": content}]
     result = {"toolUseId": reading.call.call_id, "status": "error" if error else "success", "content": blocks}
-    reading.note.results.append(result)
+    reading.note.append(result)
     return import_module("strands.types._events").ToolResultEvent(result)
 
 
-def _result(reading: Reading) -> Any:
-    results, before = reading.note
-    return results[-1] if len(results) > before else None
+def _place(reading: Reading) -> int | None:
+    """Return the index of this call's result among those for the model; None if it has none yet."""
+    own = (n for n, result in enumerate(reading.note) if result["toolUseId"] == reading.call.call_id)
+    return max(own, default=None)
 
 
 def _outcome(reading: Reading, _: Any) -> Outcome:
     """Read the result for the model; an interrupt has none yet."""
-    result = _result(reading)
-    if result is None:
+    place = _place(reading)
+    if place is None:
         return Outcome(cancelled=True)
+    result = reading.note[place]
     content = result["content"]
     texts = [block["text"] for block in content if set(block) == {"text"}]
     return Outcome(
@@ -113,10 +108,11 @@ def _outcome(reading: Reading, _: Any) -> Outcome:
 
 def _annotate(reading: Reading, event: Any, text: str) -> Any:
     """Add a block of text to the result for the model. The other blocks stay as they are."""
-    result = _result(reading)
-    if result is None:
+    place = _place(reading)
+    if place is None:
         return None
-    reading.note.results[-1] = {**result, "content": [*result["content"], {"text": text}]}
+    result = reading.note[place]
+    reading.note[place] = {**result, "content": [*result["content"], {"text": text}]}
     return event
 
 

@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("strands", reason="strands-agents is tested in an environment of its own")
 
 from pydantic import BaseModel
-from strands import tool
+from strands import ToolContext, tool
 from strands.hooks import AfterToolCallEvent, BeforeToolCallEvent
 from strands.multiagent import GraphBuilder, Swarm
 from strands.session import FileSessionManager
@@ -504,3 +504,18 @@ def test_nothing_of_a_call_is_told() -> None:
         for metric in (semconv.METRIC_TRIPS, semconv.METRIC_TOOL_TRIPS, semconv.METRIC_TOOL_CALLS):
             exported += [str(point) for point in recording.points(metric)]
         assert "SECRET" not in "".join(exported)
+
+
+def test_a_call_beside_one_that_waits_for_a_person_has_its_own_result() -> None:
+    """The results of one message may be in one list: that of a parallel call is not taken for the waiting one's."""
+
+    @tool(context=True)
+    async def approve(path: str, tool_context: ToolContext) -> str:
+        """Ask a person, when the other call is done."""
+        await asyncio.sleep(0.05)
+        return str(tool_context.interrupt("approval", reason="sure?"))
+
+    steps = [[Ask("approve", {"path": "a"}), Ask("look", {"path": "b"})]]
+    with guarded() as recording:
+        assert run_sync(agent_of(ScriptedModel(steps), [approve, look])).stop_reason == "interrupt"
+        assert sorted(recording.outcomes) == ["cancelled", "executed"]
