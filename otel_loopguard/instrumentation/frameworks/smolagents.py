@@ -144,16 +144,21 @@ def _print(reading: Reading, result: Any, text: str) -> Any:
     return result
 
 
+def _is_unknown(call: Any, *places: Any) -> bool:
+    """Return True for a call of a function that does not exist, as the interpreter looks for it."""
+    name = getattr(call.func, "id", None)
+    if name is None or any(name in place for place in places):
+        return False
+    return name not in import_module(_INTERPRETER).ERRORS
+
+
 def _read_unknown(instance: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Reading | None:
-    """Read a call of a function that does not exist, as the interpreter looks for it."""
-    call, *places = args[:4]
-    name, message = getattr(call.func, "id", None), _last_message()
-    if name is None or message is None or message.state is None or any(name in place for place in places):
+    call, _, static_tools, *_ = args
+    message = _last_message()
+    if message is None or message.state is None:
         return None
-    if name in import_module(_INTERPRETER).ERRORS:
-        return None
-    tools = {name for name, one in places[1].items() if hasattr(one, "inputs")}
-    unknown = ToolCall(name, {"code": ast.unparse(call)}, known_tools=tools, written=message.tick)
+    tools = {name for name, one in static_tools.items() if hasattr(one, "inputs")}
+    unknown = ToolCall(call.func.id, {"code": ast.unparse(call)}, known_tools=tools, written=message.tick)
     return Reading(unknown, note=message.state)
 
 
@@ -176,6 +181,23 @@ def _in_code(module: str, path: str, adapter: ToolAdapter = IN_CODE) -> CallTarg
     return CallTarget(module, path, wrapper)
 
 
+_UNKNOWN: Final = _in_code(_INTERPRETER, "evaluate_call", UNKNOWN_IN_CODE)
+
+
+def _evaluate_call(original: Original) -> Callable[..., Any]:
+    """Guard the unknown calls only: any other one costs one frame, or deep recursion in the code would fail earlier."""
+    guarded, function = _UNKNOWN.wrapper(original), original.unbound
+
+    def evaluate_call(*given: Any, **kwargs: Any) -> Any:
+        runtime, unknown = active_runtime.instrumented, False
+        if runtime is not None:
+            with runtime.shield("adapter.read"):
+                unknown = _is_unknown(*given[:4])
+        return guarded(*given, **kwargs) if unknown else function(*given, **kwargs)
+
+    return evaluate_call
+
+
 # --- a run -------------------------------------------------------------------------------------------------------
 
 
@@ -187,7 +209,7 @@ _TARGETS: tuple[Target, ...] = (
     CallTarget("smolagents.agents", "ToolCallingAgent.process_tool_calls", _process_tool_calls),
     ToolTarget("smolagents.agents", "ToolCallingAgent.execute_tool_call", CALL),
     CallTarget(_INTERPRETER, "LocalPythonExecutor.__call__", _run_code),
-    _in_code(_INTERPRETER, "evaluate_call", UNKNOWN_IN_CODE),
+    CallTarget(_INTERPRETER, "evaluate_call", _evaluate_call),
     _in_code("smolagents.tools", "Tool.__call__"),
     _in_code("smolagents.tools", "PipelineTool.__call__"),
     _in_code("smolagents.agents", "MultiStepAgent.__call__"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from typing import Any
 
@@ -223,6 +224,27 @@ def test_functions_that_are_no_tools_are_no_calls() -> None:
         run(agent_of(CodeAgent, coder, [look]))
         assert coder.read[0] == "5.0 no 1 2"
         assert [span.name for span in recording.spans] == ["execute_tool look"]
+
+
+def test_a_call_in_code_costs_one_frame() -> None:
+    """Deep recursion in the code of a model fails hardly earlier than without the guard."""
+
+    def frames() -> int:
+        """Count the frames."""
+        frame, count = sys._getframe(), 0
+        while frame.f_back is not None:
+            frame, count = frame.f_back, count + 1
+        return count
+
+    def frames_of_ten_calls() -> int:
+        code = "def f(n):\n    return frames() if n == 0 else f(n - 1)\nprint(f(10) - f(0))"
+        coder = Coder(code)
+        run(agent_of(CodeAgent, coder, [frames]))
+        return int(coder.read[0])
+
+    without = frames_of_ten_calls()
+    with guarded():
+        assert frames_of_ten_calls() - without == 10
 
 
 @KINDS
