@@ -107,10 +107,16 @@ def _read(instance: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Re
     return Reading(call, agent_name=getattr(instance, "name", None))
 
 
+def _annotate(reading: Reading, result: Any, text: str) -> Any:
+    """Add the sentence to a text. The framework's own type of texts, which programs read, stays."""
+    longer, kind = appended(result, text), import_module("smolagents.agent_types").AgentText
+    return kind(longer) if type(result) is kind and longer is not None else longer
+
+
 CALL = ToolAdapter(
     read=_read,
     answer=lambda reading, content, error: content,
-    annotate=lambda reading, result, text: appended(result, text),
+    annotate=_annotate,
     error=lambda: ToolLoopError,
 )
 

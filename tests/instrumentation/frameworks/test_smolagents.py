@@ -11,7 +11,8 @@ import pytest
 pytest.importorskip("smolagents", reason="smolagents is tested in an environment of its own")
 
 from smolagents import CodeAgent, ToolCallingAgent
-from smolagents.agents import AgentError
+from smolagents.agent_types import AgentText
+from smolagents.agents import AgentError, ToolOutput
 from smolagents.memory import ActionStep
 
 import otel_loopguard as loopguard
@@ -224,6 +225,16 @@ def test_functions_that_are_no_tools_are_no_calls() -> None:
         run(agent_of(CodeAgent, coder, [look]))
         assert coder.read[0] == "5.0 no 1 2"
         assert [span.name for span in recording.spans] == ["execute_tool look"]
+
+
+def test_a_result_with_a_sentence_has_the_type_as_before() -> None:
+    """The stream of an agent has its own type of texts, with a sentence or without."""
+    with guarded() as recording:
+        steps = steps_of(agent_of(ToolCallingAgent, script("a", "a"), [look]))
+        outputs = [step.output for step in steps if isinstance(step, ToolOutput)]
+        assert recording.outcomes == ["executed", "nudged"]
+        assert outputs[1].to_raw().startswith("there is a\n")
+        assert {type(output) for output in outputs[:2]} == {AgentText}
 
 
 def test_a_call_in_code_costs_one_frame() -> None:
