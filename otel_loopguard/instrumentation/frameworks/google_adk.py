@@ -1,7 +1,8 @@
 """Google's Agent Development Kit: the function calls of its agents, and an invocation of a runner as the turn.
 
 A call is judged outside of the callbacks and plugins, and of the framework's own span. An agent that runs as a tool has
-a child turn.
+a child turn. A hand-over is a call of the tool ``transfer_to_agent``, which returns nothing: what an agent wrote before
+it is a part of its result, so that a writer and a critic bring news.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from contextlib import suppress
 from contextvars import copy_context
 from importlib import import_module
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Final
 
 from opentelemetry import trace
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
 
 _NATIVE: Final = "gcp.vertex.agent"
 _ANSWERS: Final = frozenset({"finish_task", "set_model_response"})
+_HAND_OVER: Final = "transfer_to_agent"
 _KEY: Final = "loopguard"
 """The key of a sentence in a result that is an object."""
 
@@ -99,7 +102,16 @@ def _outcome(reading: Reading, event: Any) -> Outcome:
     response = _response(event).response
     failed = bool(response.get("error") or response.get("isError"))
     result = response["result"] if set(response) == {"result"} else response
+    if reading.call.tool == _HAND_OVER:
+        result = [result, _written(reading.note[0])]
     return Outcome(result=result, is_error=failed or None)
+
+
+def _written(context: Any) -> list[str]:
+    """Return the texts that the agent has written since another one, or the user, wrote something."""
+    latest = takewhile(lambda event: event.author == context.agent.name, reversed(context.session.events))
+    parts = [part for event in latest for part in getattr(event.content, "parts", None) or ()]
+    return [part.text for part in parts if part.text and not part.thought]
 
 
 def _waits(actions: Any, call_id: str | None) -> bool:

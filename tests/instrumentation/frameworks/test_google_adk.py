@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,6 +12,8 @@ import pytest
 pytest.importorskip("google.adk", reason="google-adk is tested in an environment of its own")
 
 from google.adk.agents import LlmAgent, ParallelAgent, SequentialAgent
+from google.adk.models.base_llm import BaseLlm
+from google.adk.models.llm_response import LlmResponse
 from google.adk.tools import AgentTool, FunctionTool, LongRunningFunctionTool
 from google.genai import types
 
@@ -214,6 +216,40 @@ def test_a_hand_over_stays_in_the_turn() -> None:
         assert set(attribute(recording, semconv.AGENT_NAME)) == {"boss", "helper"}
         assert "transfer_to_agent" in attribute(recording, semconv.TOOL_NAME)
         assert_nothing_left(recording)
+
+
+@pytest.mark.parametrize("go", [run_async, run_stream])
+@pytest.mark.parametrize("drafts", [12, 1])
+def test_a_writer_and_a_critic_bring_news(go: Any, drafts: int) -> None:
+    """Agents that hand over to each other are refused only if they write the same each time."""
+
+    def model(other: str) -> Exchanging:
+        return Exchanging(other=other, drafts=drafts)
+
+    critic = agent_of(model("writer"), name="critic")
+    with guarded() as recording:
+        with suppress(ToolLoopError):
+            go(agent_of(model("critic"), name="writer", sub_agents=[critic]))
+        assert len(recording.outcomes) > 5
+        assert ("blocked" in recording.outcomes) == (drafts == 1)
+        assert_nothing_left(recording)
+
+
+class Exchanging(BaseLlm):
+    """Writes a text and hands over to another agent, 12 times."""
+
+    model: str = "scripted"
+    other: str
+    drafts: int
+    written: int = 0
+
+    async def generate_content_async(self, llm_request: Any, stream: bool = False) -> Any:
+        """Number the drafts."""
+        self.written += 1
+        parts = [types.Part(text=f"draft {min(self.written, self.drafts)}")]
+        if self.written <= 12:
+            parts.append(types.Part.from_function_call(name="transfer_to_agent", args={"agent_name": self.other}))
+        yield LlmResponse(content=types.Content(role="model", parts=parts))
 
 
 @pytest.mark.parametrize("kind", [SequentialAgent, ParallelAgent])
