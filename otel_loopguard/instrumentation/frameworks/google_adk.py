@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 
 _NATIVE: Final = "gcp.vertex.agent"
 _ANSWERS: Final = frozenset({"finish_task", "set_model_response"})
+_EXIT: Final = "exit_loop"
+"""The tool that ends a ``LoopAgent``. Its call says nothing but that, and a refused one would keep the loop running."""
 _HAND_OVER: Final = "transfer_to_agent"
 _KEY: Final = "loopguard"
 """The key of a sentence in a result that is an object."""
@@ -59,7 +61,7 @@ def _read_older(_: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Rea
 
 
 def _reading(context: Any, call: Any, tools: Mapping[str, Any], *, has_span: bool) -> Reading | None:
-    if call.name in _ANSWERS:
+    if call.name in _ANSWERS or call.name == _EXIT:
         return None
     scope = current_scope()
     return Reading(

@@ -11,10 +11,10 @@ import pytest
 
 pytest.importorskip("google.adk", reason="google-adk is tested in an environment of its own")
 
-from google.adk.agents import LlmAgent, ParallelAgent, SequentialAgent
+from google.adk.agents import LlmAgent, LoopAgent, ParallelAgent, SequentialAgent
 from google.adk.models.base_llm import BaseLlm
 from google.adk.models.llm_response import LlmResponse
-from google.adk.tools import AgentTool, FunctionTool, LongRunningFunctionTool
+from google.adk.tools import AgentTool, FunctionTool, LongRunningFunctionTool, exit_loop
 from google.genai import types
 
 import otel_loopguard as loopguard
@@ -475,6 +475,21 @@ def test_the_tool_of_a_structured_answer_is_no_call() -> None:
         events = run_async(agent_of(model, [look], output_schema=Answer))
         assert "it is there" in str(events[-1].content)
         assert attribute(recording, semconv.TOOL_NAME) == ["look"]
+
+
+def test_the_end_of_a_loop_is_no_call() -> None:
+    """A loop that runs once for each item ends each time with the same call, which is neither guarded nor counted."""
+
+    def loop_of(number: int) -> LoopAgent:
+        model = ScriptedModel([[Ask("look", {"path": f"item {number}"})], [Ask("exit_loop", {})]])
+        agent = agent_of(model, [look, exit_loop], name=f"agent_{number}")
+        return LoopAgent(name=f"loop_{number}", sub_agents=[agent], max_iterations=2)
+
+    with guarded() as recording:
+        events = run_async(SequentialAgent(name="workflow", sub_agents=[loop_of(number) for number in range(5)]))
+        assert sum(bool(event.actions.escalate) for event in events) == 5
+        assert recording.outcomes == ["executed"] * 5
+        assert_no_trip(recording)
 
 
 def test_a_refusal_is_marked_in_the_metadata_of_its_event() -> None:
