@@ -72,10 +72,13 @@ def _read(instance: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Re
 
 
 def _answer(reading: Reading, content: Any, error: bool) -> Any:
-    """Make a failure, or a success with the earlier result. The model reads it from the call, or from the result."""
+    """Make a failure, or a success with the earlier result. The model reads it from the call, or from the result.
+
+    A failure has an empty result: the user of a tool with ``show_result`` reads that, and would read "None".
+    """
     if error:
-        reading.note.error = content
-        return _result("failure", error=content)
+        reading.note.error, reading.note.result = content, ""
+        return _result("failure", result="", error=content)
     reading.note.result = content
     return _result("success", result=content)
 
@@ -94,6 +97,9 @@ def _outcome(reading: Reading, result: Any) -> Outcome:
 
 
 def _annotate(reading: Reading, result: Any, text: str) -> Any:
+    function = reading.note.function
+    if function.show_result or function.stop_after_tool_call:  # the result is the user's answer
+        return None
     if result.status == "failure":
         reading.note.error = f"{result.error}\n\n{text}"
         return result.model_copy(update={"error": reading.note.error})

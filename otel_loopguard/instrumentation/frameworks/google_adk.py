@@ -122,8 +122,8 @@ def _waits(actions: Any, call_id: str | None) -> bool:
 
 
 def _annotate(reading: Reading, event: Any, text: str) -> Any:
-    """Append to a text; an object, which is for models only, gets one more key."""
-    response = None if event is None else _response(event)
+    """Append to a text; an object, which is for models only, gets one more key. A result may be the user's answer."""
+    response = None if event is None or event.actions.skip_summarization else _response(event)
     if response is None or _KEY in response.response:
         return None
     longer = appended(response.response.get("result"), text) if set(response.response) == {"result"} else None

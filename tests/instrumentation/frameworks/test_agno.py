@@ -367,6 +367,47 @@ def test_a_turn_around_several_runs_is_one_turn() -> None:
         assert_trips(recording, "generic_repeat", action="block", times=2)
 
 
+def shown_tools(**options: Any) -> Any:
+    """Tools with text or items that the user reads."""
+
+    @agno_tool(show_result=True, **options)
+    def look(path: str) -> str:
+        """Look at something."""
+        return "there it is"
+
+    @agno_tool(show_result=True, **options)
+    def fetch(path: str) -> Any:
+        """Fetch something."""
+        yield from ("there ", "it is")
+
+    return [look, fetch]
+
+
+@WAYS
+@pytest.mark.parametrize("name", ["look", "fetch"])
+def test_an_answer_for_the_user_has_no_sentence(go: Any, name: str) -> None:
+    """Neither a sentence nor a refusal is shown to the user; the model reads the refusal."""
+    model = model_of("a", "a", "a", name=name)
+    with guarded() as recording:
+        result = go(agent_of(model, shown_tools()))
+        assert recording.outcomes == ["executed", "executed", "blocked"]
+        assert model.read[:2] == ["there it is"] * 2
+        assert "tool_loop_detected" in model.read[2]
+        shown = result.content if hasattr(result, "content") else "".join(str(event.content) for event in result)
+        assert shown == "there it is" * 2 + "Done."
+        assert_nothing_left(recording)
+
+
+def test_a_result_that_ends_the_run_has_no_sentence() -> None:
+    """The text of a tool that ends the run is left as it is, though the call repeats."""
+    model = model_of("a", name="look")
+    with guarded() as recording, loopguard.turn():
+        answers = [run_sync(agent_of(model, shown_tools(stop_after_tool_call=True))).content for _ in range(2)]
+        assert answers == ["there it is"] * 2
+        assert recording.trips
+        assert recording.outcomes == ["executed", "executed"]
+
+
 def test_a_tool_result_keeps_what_is_beside_its_text() -> None:
     """A sentence goes into the content of a ``ToolResult``, and an earlier one can be given again."""
 

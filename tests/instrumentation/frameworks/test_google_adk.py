@@ -14,7 +14,7 @@ pytest.importorskip("google.adk", reason="google-adk is tested in an environment
 from google.adk.agents import LlmAgent, LoopAgent, ParallelAgent, SequentialAgent
 from google.adk.models.base_llm import BaseLlm
 from google.adk.models.llm_response import LlmResponse
-from google.adk.tools import AgentTool, FunctionTool, LongRunningFunctionTool, exit_loop
+from google.adk.tools import AgentTool, FunctionTool, LongRunningFunctionTool, ToolContext, exit_loop
 from google.genai import types
 
 import otel_loopguard as loopguard
@@ -452,6 +452,25 @@ def test_a_sentence_is_one_more_key_of_an_object() -> None:
         assert recording.outcomes == ["executed", "nudged"]
         assert sorted(model.returned[1].response) == ["loopguard", "rows"]
         assert rows == {"rows": 2}
+
+
+@pytest.mark.parametrize("result", ["the answer", {"rows": 2}])
+def test_an_answer_for_the_user_has_no_sentence(result: Any) -> None:
+    """A result that no model reads is left as it is, though the call repeats."""
+
+    def fetch(path: str, tool_context: ToolContext) -> Any:
+        """Fetch."""
+        tool_context.actions.skip_summarization = True
+        return result
+
+    agent = agent_of(ScriptedModel([[Ask("fetch", {"path": "a"})]] * 9), [fetch])
+    with guarded() as recording:
+        events = run_async(LoopAgent(name="loop", sub_agents=[agent], max_iterations=2))
+        responses = [answered.response for event in events for answered in event.get_function_responses()]
+        assert recording.outcomes == ["executed", "executed"]
+        assert recording.trips
+        assert responses == [result if isinstance(result, dict) else {"result": result}] * 2
+        assert_nothing_left(recording)
 
 
 def test_an_earlier_result_is_given_again() -> None:
