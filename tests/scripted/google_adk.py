@@ -115,10 +115,10 @@ def message(*parts: Any) -> types.Content:
     return types.Content(role="user", parts=list(parts) or [types.Part(text="Go on.")])
 
 
-def runner_of(agent: Any, session_id: str = "session-1") -> InMemoryRunner:
+def runner_of(agent: Any, session_id: str = "session-1", user_id: str = USER) -> InMemoryRunner:
     """Make a runner with a session."""
     runner = InMemoryRunner(agent, app_name=APP)
-    runner.session_service.create_session_sync(app_name=APP, user_id=USER, session_id=session_id)
+    runner.session_service.create_session_sync(app_name=APP, user_id=user_id, session_id=session_id)
     return runner
 
 

@@ -63,14 +63,19 @@ def _read_older(_: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Rea
 def _reading(context: Any, call: Any, tools: Mapping[str, Any], *, has_span: bool) -> Reading | None:
     if call.name in _ANSWERS or call.name == _EXIT:
         return None
-    scope = current_scope()
+    scope, session = current_scope(), context.session
     return Reading(
         ToolCall(call.name or "", call.args, call.id, tools, written=None if scope is None else scope.message_tick),
-        conversation_id=context.session.id,
+        conversation_id=_conversation(session.app_name, session.user_id, session.id),
         agent_name=getattr(context.agent, "name", None),
         native_span=NativeSpan.INNER if has_span and _is_traced() else NativeSpan.NONE,
         note=(context, call),
     )
+
+
+def _conversation(app: Any, user: Any, session: Any) -> str | None:
+    """Return the id of a conversation. The id of a session is only unique for one user of one app."""
+    return None if session is None else f"{app}/{user}/{session}"
 
 
 def _is_traced() -> bool:
@@ -143,11 +148,12 @@ OLDER_CALL = ToolAdapter(read=_read_older, answer=_answer, outcome=_outcome, ann
 # --- a run -------------------------------------------------------------------------------------------------------
 
 
-def _read_run(_: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> RunInfo:
+def _read_run(instance: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> RunInfo:
     parts = getattr(kwargs.get("new_message"), "parts", None) or ()
     answers = any(getattr(part, "function_response", None) for part in parts)
     resumes = answers or kwargs.get("invocation_id") is not None
-    return RunInfo(kwargs.get("session_id"), resumes=resumes, can_continue=False)
+    conversation_id = _conversation(instance.app_name, kwargs.get("user_id"), kwargs.get("session_id"))
+    return RunInfo(conversation_id, resumes=resumes, can_continue=False)
 
 
 def _read_node(_: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> RunInfo:
@@ -202,7 +208,10 @@ FRAMEWORK = Framework(
     _TARGETS,
     native_scopes=(_NATIVE,),
     title="Google ADK",
-    notes="`Runner.run_async` and `Runner.run`; not `run_live`, whose one run is a whole conversation",
+    notes=(
+        "`Runner.run_async` and `Runner.run`; not `run_live`, whose one run is a whole conversation; the id of a "
+        "conversation is `app_name/user_id/session_id`"
+    ),
     answer_tools=_ANSWERS,
     modules=("google.adk",),
     versions={"oldest": ("google-adk==1.19.0",), "newest": ("google-adk",)},

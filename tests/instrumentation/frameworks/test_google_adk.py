@@ -356,6 +356,37 @@ def test_a_call_that_waits_for_a_person_is_one_call() -> None:
         assert_nothing_left(recording)
 
 
+def test_users_with_equal_session_ids_have_their_own_turns() -> None:
+    """A run that waits is continued in the turn of its user, whoever else has a session of that name."""
+
+    def order(path: str) -> None:
+        """Order something."""
+
+    users = ("alice", "bob")
+    steps = [[Ask("order", {"path": "a"})], [Ask("look", {"path": "a"})]]
+    tools = [look, LongRunningFunctionTool(order)]
+    runners = {user: runner_of(agent_of(ScriptedModel(steps), tools), user_id=user) for user in users}
+
+    async def run(user: str, **options: Any) -> Any:
+        return [event async for event in runners[user].run_async(**arguments(user_id=user, **options))]
+
+    async def go() -> None:
+        asked = {user: await run(user) for user in users}
+        for user, events in asked.items():
+            (call,) = [call for event in events for call in event.get_function_calls()]
+            response = types.FunctionResponse(id=call.id, name=call.name, response={"result": "it is here"})
+            await run(user, new_message=message(types.Part(function_response=response)))
+
+    with guarded() as recording:
+        asyncio.run(go())
+        seen = set(
+            zip(attribute(recording, semconv.CONVERSATION_ID), attribute(recording, semconv.TURN_ID), strict=True)
+        )
+        assert sorted(conversation for conversation, _ in seen) == [f"scripted/{user}/session-1" for user in users]
+        assert len(set(attribute(recording, semconv.TURN_ID))) == 2
+        assert_nothing_left(recording)
+
+
 def test_a_tool_that_answers_later_has_no_result_yet() -> None:
     """A long-running tool that returns nothing has neither failed nor succeeded."""
 
