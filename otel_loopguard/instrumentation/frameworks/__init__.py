@@ -39,6 +39,7 @@ PATCHED_MODULES: Final = {
     ),
     "dspy": ("dspy.adapters.types.tool", "dspy.predict.react", "dspy.predict.react_v2"),
     "google_adk": (
+        "google.adk.agents.base_agent",
         "google.adk.agents.context",
         "google.adk.flows.llm_flows._batch_tool_executor",
         "google.adk.flows.llm_flows._tool_caller",

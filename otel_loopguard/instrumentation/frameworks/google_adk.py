@@ -1,8 +1,10 @@
 """Google's Agent Development Kit: the function calls of its agents, and an invocation of a runner as the turn.
 
-A call is judged outside of the callbacks and plugins, and of the framework's own span. An agent that runs as a tool has
-a child turn. A hand-over is a call of the tool ``transfer_to_agent``, which returns nothing: what an agent wrote before
-it is a part of its result, so that a writer and a critic bring news.
+A sub-agent that is not told what others wrote has a turn of its own, an agent that runs as a tool a child turn. A call
+is judged outside of the callbacks and plugins, and of the framework's own span.
+
+A hand-over is a call of the tool ``transfer_to_agent``, which returns nothing. What an agent wrote before it is a part
+of its result: a writer and a critic bring news.
 """
 
 from __future__ import annotations
@@ -160,6 +162,17 @@ def _read_node(_: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> RunI
     return RunInfo(agent_name=getattr(args[0] if args else None, "name", None), can_continue=False)
 
 
+def _read_agent(instance: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> RunInfo | None:
+    """Read the run of an agent that is not told what others wrote. Any other one is a part of the run around it."""
+    if getattr(instance, "include_contents", None) != "none":
+        return None
+    context, scope = args[0] if args else kwargs["parent_context"], current_scope()
+    is_first = context.agent is instance and "/" not in (getattr(context, "node_path", None) or "")
+    if is_first or (scope is not None and scope.agent_name == instance.name):  # it has the turn of its runner, or node
+        return None
+    return RunInfo(agent_name=instance.name, can_continue=False, apart=True)
+
+
 def _unfinished(event: Any) -> bool:
     """Return True for an event with a call that waits for a person or another program."""
     return bool(getattr(event, "long_running_tool_ids", None))
@@ -201,6 +214,7 @@ _TARGETS: tuple[Target, ...] = (
     CallTarget("google.adk.runners", "create_thread", _create_thread),
     CallTarget("google.adk.platform.thread", "create_thread", _create_thread),
     RunTarget("google.adk.agents.context", "Context.run_node", _read_node, CallStyle.ASYNC, optional=True),
+    RunTarget("google.adk.agents.base_agent", "BaseAgent.run_async", _read_agent, CallStyle.ASYNC_GENERATOR),
 )
 
 FRAMEWORK = Framework(
@@ -209,8 +223,8 @@ FRAMEWORK = Framework(
     native_scopes=(_NATIVE,),
     title="Google ADK",
     notes=(
-        "`Runner.run_async` and `Runner.run`; not `run_live`, whose one run is a whole conversation; the id of a "
-        "conversation is `app_name/user_id/session_id`"
+        "`Runner.run_async` and `Runner.run`; not `run_live`, whose one run is a whole conversation; a sub-agent with "
+        '`include_contents="none"` has a turn of its own; the id of a conversation is `app_name/user_id/session_id`'
     ),
     answer_tools=_ANSWERS,
     modules=("google.adk",),

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import sys
 from contextlib import contextmanager, suppress
+from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -263,6 +265,40 @@ def test_the_agents_of_a_workflow_share_a_turn(kind: Any) -> None:
         assert_nothing_left(recording)
 
 
+WORKFLOWS: dict[str, Any] = {"sequential": SequentialAgent, "parallel": ParallelAgent}
+if find_spec("google.adk.workflow"):
+    WORKFLOWS["graph"] = lambda name, sub_agents: import_module("google.adk.workflow").Workflow(
+        name=name, edges=[("START", *sub_agents)]
+    )
+
+
+@pytest.mark.parametrize("kind", WORKFLOWS)
+def test_agents_that_read_nothing_of_each_other_have_turns_of_their_own(kind: str) -> None:
+    """Five agents without the messages of others look at the same file, and one of them is caught in a loop."""
+    agents = [
+        agent_of(model_of(*["a"] * (4 if number == 2 else 1)), [look], name=f"agent_{number}", include_contents="none")
+        for number in range(5)
+    ]
+    with guarded() as recording:
+        run_async(WORKFLOWS[kind](name="workflow", sub_agents=agents))
+        assert sorted(recording.outcomes) == ["blocked", "blocked", *["executed"] * 5, "nudged"]
+        assert len(set(attribute(recording, semconv.TURN_ID))) == 5
+        assert len(set(attribute(recording, semconv.CONVERSATION_ID))) == 1
+        assert_nothing_left(recording)
+
+
+@WAYS
+@pytest.mark.parametrize("kind", WORKFLOWS)
+def test_the_abort_of_such_an_agent_reaches_the_caller(go: Any, kind: str) -> None:
+    """A turn inside the run of a workflow ends that run, as any abort does."""
+    agent = agent_of(model_of(*["a"] * 9), [look], include_contents="none")
+    with guarded(ABORTS) as recording:
+        with pytest.raises(ToolLoopError):
+            go(WORKFLOWS[kind](name="workflow", sub_agents=[agent]))
+        assert recording.outcomes == ["executed", "nudged", "blocked", "aborted"]
+        assert_nothing_left(recording)
+
+
 @WAYS
 def test_each_message_of_a_session_is_a_turn_of_its_own(go: Any) -> None:
     """The session is the conversation; each message may read the same file again."""
@@ -325,7 +361,8 @@ def test_callbacks_of_a_tool_are_part_of_its_call() -> None:
         assert recording.outcomes == ["executed", "executed", "executed", "nudged", "blocked"]
 
 
-def test_a_call_that_waits_for_a_person_is_one_call() -> None:
+@pytest.mark.parametrize("contents", ["default", "none"])
+def test_a_call_that_waits_for_a_person_is_one_call(contents: Any) -> None:
     """A call that needs a confirmation is not done; after it, it runs once, in the same turn."""
     ran = []
 
@@ -334,8 +371,8 @@ def test_a_call_that_waits_for_a_person_is_one_call() -> None:
         ran.append(path)
         return f"{path} is gone"
 
-    model = model_of("a", name="delete")
-    runner = runner_of(agent_of(model, [FunctionTool(delete, require_confirmation=True)]))
+    tools = [FunctionTool(delete, require_confirmation=True)]
+    runner = runner_of(agent_of(model_of("a", name="delete"), tools, include_contents=contents))
 
     async def go() -> None:
         events = [event async for event in runner.run_async(**arguments())]
@@ -535,10 +572,10 @@ def test_the_end_of_a_loop_is_no_call() -> None:
         agent = agent_of(model, [look, exit_loop], name=f"agent_{number}")
         return LoopAgent(name=f"loop_{number}", sub_agents=[agent], max_iterations=2)
 
-    with guarded() as recording:
+    with guarded() as recording, traced(recording):
         events = run_async(SequentialAgent(name="workflow", sub_agents=[loop_of(number) for number in range(5)]))
         assert sum(bool(event.actions.escalate) for event in events) == 5
-        assert recording.outcomes == ["executed"] * 5
+        assert attribute(recording, semconv.TOOL_NAME) == ["look"] * 5
         assert_no_trip(recording)
 
 
