@@ -77,7 +77,9 @@ def _answer(reading: Reading, content: Any, error: bool) -> Any:
     A failure has an empty result: the user of a tool with ``show_result`` reads that, and would read "None".
     """
     if error:
-        reading.note.error, reading.note.result = content, ""
+        reading.note.error = content
+        if reading.note.result is None:  # else the tool is a generator, which has begun
+            reading.note.result = ""
         return _result("failure", result="", error=content)
     reading.note.result = content
     return _result("success", result=content)
