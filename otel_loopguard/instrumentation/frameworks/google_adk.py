@@ -21,6 +21,7 @@ from otel_loopguard.engine.vocabulary import Outcome, ToolCall
 from otel_loopguard.instrumentation.aborts import LoopAbort
 from otel_loopguard.instrumentation.content import appended
 from otel_loopguard.instrumentation.model_messages import calls_of_one_message
+from otel_loopguard.instrumentation.runtime import active_runtime
 from otel_loopguard.instrumentation.targets import (
     MARK,
     CallStyle,
@@ -76,8 +77,9 @@ def _reading(context: Any, call: Any, tools: Mapping[str, Any], *, has_span: boo
 
 
 def _conversation(app: Any, user: Any, session: Any) -> str | None:
-    """Return the id of a conversation. The id of a session is only unique for one user of one app."""
-    return None if session is None else f"{app}/{user}/{session}"
+    """Return the id of a conversation: that of a session is only unique for one user of one app, which stay hidden."""
+    runtime = active_runtime.instrumented
+    return None if session is None or runtime is None else f"{session}/{runtime.hash(f'{app}/{user}')}"
 
 
 def _is_traced() -> bool:
@@ -224,7 +226,8 @@ FRAMEWORK = Framework(
     title="Google ADK",
     notes=(
         "`Runner.run_async` and `Runner.run`; not `run_live`, whose one run is a whole conversation; a sub-agent with "
-        '`include_contents="none"` has a turn of its own; the id of a conversation is `app_name/user_id/session_id`'
+        '`include_contents="none"` has a turn of its own; the id of a conversation is that of the session '
+        "with a hash of app and user"
     ),
     answer_tools=_ANSWERS,
     modules=("google.adk",),
