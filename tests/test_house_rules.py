@@ -229,7 +229,7 @@ NOT_FOR_THE_MODEL = {
     "An error occurred while running the tool": "the SDK's own text, which is recognised",
     "I encountered an error": "CrewAI's own text, which is recognised",
     "I tried reusing the same input": "as above",
-    "The run was ended, in a class after which the framework settles the calls of the message.": "the docstring of a class that is made at run time",
+    "The run was ended, in a class after which calls are settled.": "the docstring of a class that is made at run time",
     "The run was ended, in a class that the event loop lets out.": "the docstring of a class that is made at run time",
     "The run was ended, in a class the SDK lets out.": "the docstring of a class that is made at run time",
 }

@@ -56,7 +56,7 @@ def _error() -> type[ToolLoopError]:
     return type(
         "ToolLoopError",
         (ToolLoopError, base),
-        {"__doc__": "The run was ended, in a class after which the framework settles the calls of the message."},
+        {"__doc__": "The run was ended, in a class after which calls are settled."},
     )
 
 
