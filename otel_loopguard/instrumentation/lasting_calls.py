@@ -117,9 +117,10 @@ def lasting_stream(open_call: OpenCall, target: ToolTarget, original: Original) 
 
 def _lasting(call: GuardedCall, items: Items, instance: Any, result: Any, source: Any) -> Any:
     """Leave the call open, and put the generator that ends it in place of the tool's."""
-    call.suspend()
-    follow = _async_items if isinstance(source, AsyncGeneratorType) else _items
-    items.put(instance, result, follow(call, items, source))
+    with call.runtime.shield("generator.item"):
+        call.suspend()
+        follow = _async_items if isinstance(source, AsyncGeneratorType) else _items
+        items.put(instance, result, follow(call, items, source))
     return result
 
 
