@@ -214,5 +214,5 @@ CLIENT = ModelClient(
         )
     ),
     versions={"oldest": ("google-genai==1.0.0",), "newest": ("google-genai",)},
-    tested={"google-genai": "3.4.0"},
+    tested={"google-genai": "3.6.1"},
 )
