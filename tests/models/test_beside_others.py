@@ -187,8 +187,8 @@ PROGRAMS: dict[str, Callable[[Server], str]] = {
     **{
         name: partial(by_hand, name)
         for name in (
-            "openai.chat", "openai.chat_stream", "openai.chat_async", "openai.chat_stream_async", "openai.responses",
-            "openai.responses_stream", "anthropic.messages", "anthropic.messages_async", "anthropic.messages_stream",
+            "openai.chat", "openai.chat_stream", "openai.chat_stream_async", "openai.responses", "anthropic.messages",
+            "anthropic.messages_stream",
         )
     },
     "langchain": programs.langgraph,
