@@ -19,7 +19,7 @@ OVERRIDES = ("certifi",)
 SHARED: dict[str, dict[str, str]] = {
     "agents-newest": dict.fromkeys(
         (
-            "ag2", "agent_framework", "agno", "autogen", "crewai", "dspy", "haystack", "llama_index", "semantic_kernel",
+            "agent_framework", "agno", "autogen", "crewai", "dspy", "haystack", "llama_index", "semantic_kernel",
             "smolagents", "strands",
         ),
         "newest",
