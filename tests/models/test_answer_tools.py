@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -57,7 +58,7 @@ def pydantic_openai(server: Server) -> Any:
     providers = pytest.importorskip("pydantic_ai.providers.openai")
     client = openai.AsyncOpenAI(base_url=f"{server.url}/v1", api_key="local", max_retries=0)
     model = models.OpenAIChatModel("gpt-4.1", provider=providers.OpenAIProvider(openai_client=client))
-    return ai.Agent(model, tools=[read_file], output_type=Found).run_sync(QUESTION).output
+    return asyncio.run(ai.Agent(model, tools=[read_file], output_type=Found).run(QUESTION)).output
 
 
 def pydantic_anthropic(server: Server) -> Any:
@@ -69,7 +70,7 @@ def pydantic_anthropic(server: Server) -> Any:
     provider = providers.AnthropicProvider(anthropic_client=client)
     output = ai.ToolOutput(Found, name="report")
     agent = ai.Agent(models.AnthropicModel("claude-opus-4", provider=provider), tools=[read_file], output_type=output)
-    return agent.run_sync(QUESTION).output
+    return asyncio.run(agent.run(QUESTION)).output
 
 
 PROGRAMS = (create_agent, create_agent_responses, pydantic_openai, pydantic_anthropic)
