@@ -64,6 +64,8 @@ class _Judged(NamedTuple):
     key: int
     is_loop: bool
     """It was refused, or repeated in vain."""
+    has_result: bool
+    """The model gets its result, of this run or an earlier one. False: it gets a refusal."""
 
 
 class _Unseen(NamedTuple):
@@ -149,9 +151,9 @@ class ModelReader:
         record = decision.record
         if record is None:
             return
-        is_loop = decision.is_loop_step
+        is_loop, has_result = decision.is_loop_step, decision.runs or decision.action is Action.REUSE
         calls = self._judged.setdefault(turn.id, {})
-        calls[call.call_id or (record.key, record.index)] = _Judged(call.tool, record.key, is_loop)
+        calls[call.call_id or (record.key, record.index)] = _Judged(call.tool, record.key, is_loop, has_result)
         if len(calls) > _MOST_CALLS:
             calls.pop(next(iter(calls)), None)
         if len(self._judged) > _MOST_TURNS:
@@ -412,7 +414,8 @@ class Exchange:
             )
             key = turn.key_of(call)
             judged = reader.take_executed(turn, call, key)
-            one.judged(new.number, key if judged is None else judged.key)
+            if judged is None or judged.has_result:  # else nothing of the call is in view
+                one.judged(new.number, key if judged is None else judged.key)
             if judged is None:
                 seen, known = ReportedCall(now, max(0.0, now - new.opened.at)), None
                 if ids is not None:

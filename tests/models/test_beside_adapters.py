@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from functools import partial
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -156,21 +157,29 @@ def test_a_loop_behind_a_limit_of_calls_is_seen() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "files"),
-    [
-        ("ContextEditingMiddleware", OTHERS),
-        ("SummarizationMiddleware", OTHERS),
-    ],  # of one file the last result stays in view
+    "name",
+    ["ContextEditingMiddleware", "SummarizationMiddleware"],
     ids=["four-cleared", "four-summarised"],
 )
-def test_reading_again_what_was_lost_is_not_refused_and_ends(name: str, files: list[Any]) -> None:
-    """The agent that reads and loses for ever is nudged, and ends with an answer."""
-    with at_once() as recording, Server(Looping(*files, rounds=600)).running() as server:
+def test_reading_again_what_was_lost_is_not_refused_and_ends(name: str) -> None:
+    """The agent that reads four files and loses them for ever is nudged, and ends with an answer."""
+    with at_once() as recording, Server(Looping(*OTHERS, rounds=600)).running() as server:
         assert langgraph(server, middleware=[middleware_of(name)]) == "I looked."
     read = tool_outcomes(recording)
-    assert "blocked" not in read[: 2 * len(files) + 1]
+    assert "blocked" not in read[: 2 * len(OTHERS) + 1]
     assert "nudged" in read
     assert len(server.exchanges) < 250
+
+
+def test_a_call_is_refused_only_while_its_result_is_in_view() -> None:
+    """All but the last result are cleared: the refusal pushes the file out of view, so the next call runs again."""
+    clearing = middleware_of("ContextEditingMiddleware")
+    with at_once() as recording, Server(Looping(READ, rounds=600)).running() as server:
+        assert langgraph(server, middleware=[clearing]) == "I looked."
+    read = tool_outcomes(recording)
+    assert read[:4] == ["executed", "nudged", "blocked", "executed"]
+    assert not [pair for pair in pairwise(read) if pair == ("blocked", "blocked")]
+    assert len(server.exchanges) < 50
 
 
 def test_a_working_agent_that_reads_again_what_it_lost_is_not_refused() -> None:
