@@ -1,4 +1,4 @@
-"""What the guard was not shown in this process, for the line at exit and for the doctor."""
+"""The facts that the guard was not shown in this process, in sentences for the line at exit and for the doctor."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 class Sentence(NamedTuple):
-    """What was not seen, and the remedy."""
+    """The sentence about a fact that was not seen, and its remedy."""
 
     text: str
     """With places such as ``{names}`` for the values."""

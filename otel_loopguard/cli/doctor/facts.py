@@ -18,7 +18,6 @@ from opentelemetry.instrumentation.instrumentor import BaseInstrumentor  # type:
 
 from otel_loopguard.engine.policy.check import dotted
 from otel_loopguard.engine.vocabulary import Action
-from otel_loopguard.instrumentation.distributions import distributions_of
 from otel_loopguard.instrumentation.frameworks import FRAMEWORKS
 from otel_loopguard.instrumentation.model_api import ModelClient
 from otel_loopguard.instrumentation.models import CLIENTS
@@ -35,8 +34,6 @@ if TYPE_CHECKING:
     from otel_loopguard.guard.guard import Guard
     from otel_loopguard.instrumentation.targets import Framework, Target
 
-_NAMESPACE = "google"
-"""A module of many packages."""
 _SAMPLES = 200
 _PART_OF_SIGNAL = re.compile(r"\._?(?:trace|metric|log)_exporter")
 _SUBJECTS = ((ToolTarget, "tools"), (RunTarget, "runs"))
@@ -85,38 +82,32 @@ def _exempt_modes(table: str, modes: Mapping[str, Rule]) -> Iterator[str]:
 
 def frameworks() -> Iterator[dict[str, Any]]:
     """Yield each installed framework that can be patched, with the state of its targets."""
-    for framework in FRAMEWORKS:
-        tops = dict.fromkeys(target.module.partition(".")[0] for target in framework.targets)
-        versions = {
-            dist: version
-            for top in tops
-            for dist, version in distributions_of(top).items()
-            if top != _NAMESPACE or dist in framework.tested
-        }
-        if versions:  # else it is not installed, or part of Python
-            yield _patched(framework, versions, tops)
+    yield from _installed(FRAMEWORKS)
 
 
 def clients() -> Iterator[dict[str, Any]]:
     """Yield each installed client of a model provider that can be patched, with the state of its targets."""
-    for client in CLIENTS:
-        (package,) = client.versions["newest"]  # not by module: ``google`` is a module of many packages
-        with suppress(PackageNotFoundError):
-            yield _patched(client, {package: version(package)}, client.modules)
+    yield from _installed(CLIENTS)
 
 
-def _patched(one: Framework | ModelClient, versions: dict[str, str], modules: Iterable[str]) -> dict[str, Any]:
-    return {
-        "name": one.name,
-        "versions": versions,
-        "imported": any(module in sys.modules for module in modules),
-        "newer": [
-            f"{package} {versions[package]}, {tested}"
-            for package, tested in one.tested.items()
-            if _numbers(versions.get(package, "")) > _numbers(tested)
-        ],
-        "targets": [_target(target, one) for target in one.targets if target.module in sys.modules],
-    }
+def _installed(known: Iterable[Framework | ModelClient]) -> Iterator[dict[str, Any]]:
+    for one in known:
+        versions = {}
+        for package in {**dict.fromkeys(one.versions.get("newest", ())), **one.tested}:
+            with suppress(PackageNotFoundError, ValueError):  # a requirement with more than a name is no package
+                versions[package] = version(package)
+        if versions:  # else it is not installed, or part of Python
+            yield {
+                "name": one.name,
+                "versions": versions,
+                "imported": any(target.module in sys.modules for target in one.targets),
+                "newer": [
+                    [f"{package} {versions[package]}", tested]
+                    for package, tested in one.tested.items()
+                    if _numbers(versions.get(package, "")) > _numbers(tested)
+                ],
+                "targets": [_target(target, one) for target in one.targets if target.module in sys.modules],
+            }
 
 
 def _numbers(version: str) -> tuple[int, ...]:

@@ -111,8 +111,7 @@ def _of_frameworks(report: Report) -> Iterator[Finding]:
                 yield finding(
                     "patch-lost", place=f"{target['module']}:{target['path']}", subject=target["subject"], **names
                 )
-        for newer in framework["newer"] if framework["imported"] else ():
-            found, _, tested = newer.partition(", ")
+        for found, tested in framework["newer"] if framework["imported"] else ():
             yield finding("newer-than-tested", found=found, tested=tested)
         for module, subject in _without_targets(framework["targets"]):
             yield finding("targets-missing", module=module, subject=subject, **names)

@@ -34,8 +34,11 @@ class _Sender(NamedTuple):
 
 _SENDERS = (
     _Sender("http.client", "HTTPConnection.putrequest", lambda method, url, *_, **__: (method, url)),
-    _Sender("httpx", "Client.send", lambda request, *_, **__: (request.method, request.url)),
-    _Sender("httpx", "AsyncClient.send", lambda request, *_, **__: (request.method, request.url)),
+    *(
+        _Sender(module, f"{client}.send", lambda request, *_, **__: (request.method, request.url))
+        for module in ("httpx", "httpx2")
+        for client in ("Client", "AsyncClient")
+    ),
     _Sender("aiohttp.client", "ClientSession._request", lambda method, url, *_, **__: (method, url)),
 )
 

@@ -6,6 +6,7 @@ import os
 import warnings
 from dataclasses import replace
 from importlib import import_module
+from importlib.metadata import PackageNotFoundError
 
 import pytest
 
@@ -66,8 +67,14 @@ def test_a_version_beyond_the_tested_ones_is_named(monkeypatch):
 
 def test_another_package_of_google_is_no_framework(monkeypatch):
     """Google's packages share their first module: ``google-adk`` is listed only where it is installed itself."""
-    monkeypatch.setattr(facts, "distributions_of", lambda top: {"google-genai": "3.4.0"} if top == "google" else {})
+    installed = {"google-genai": "3.4.0"}
+
+    def version(package):
+        if package in installed:
+            return installed[package]
+        raise PackageNotFoundError(package)
+
+    monkeypatch.setattr(facts, "version", version)
     assert list(facts.frameworks()) == []
-    both = {"google-genai": "3.4.0", "google-adk": "2.13.0"}
-    monkeypatch.setattr(facts, "distributions_of", lambda top: both if top == "google" else {})
+    installed["google-adk"] = "2.13.0"
     assert [(one["name"], one["versions"]) for one in facts.frameworks()] == [("google_adk", {"google-adk": "2.13.0"})]
