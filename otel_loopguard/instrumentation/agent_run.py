@@ -229,7 +229,8 @@ class RunContext:
     async def __aenter__(self) -> Any:
         self._framework_run = await self._manager.__aenter__()
         self._agent_run = self._open(self._framework_run)
-        self._agent_run.lend_span()
+        with self._agent_run.shield("run.span"):
+            self._agent_run.lend_span()
         return self._framework_run
 
     async def __aexit__(
