@@ -9,7 +9,9 @@ from __future__ import annotations
 import asyncio
 from contextlib import nullcontext
 from functools import wraps
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from opentelemetry.context import get_current
 
 from otel_loopguard.errors import ToolLoopError
 from otel_loopguard.instrumentation.aborts import LoopAbort
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from otel_loopguard.turns.scope import Scope
 
 _KEY: Final = "model message"
+_LAST: Final = "last model message"
 _TASKS: Final = "tasks of calls"
 
 
@@ -38,6 +41,39 @@ def tick_of_message(message: Hashable, scope: Scope | None = None) -> int | None
         return None
     tick: int = scope.run_state.steps.setdefault((_KEY, message), scope.turn.tick)
     return tick
+
+
+class ModelMessage(NamedTuple):
+    """A message of the model, whose calls are made elsewhere: in tasks, in threads or by the model's code."""
+
+    tick: int | None = None
+    """The turn's tick when it was written, for ``ToolCall.written``; None if that is not known."""
+    about: Any = None
+    """Any value that the patches of the framework have noted."""
+
+
+_NOT_NOTED: Final = ModelMessage()
+
+
+def note_message(framework: str, about: Any = None) -> None:
+    """Note that the model of this run has written a message. May fail: the caller holds the shield."""
+    scope = current_scope()
+    if scope is not None and scope.run_state is not None and scope.call is None:
+        scope.run_state.steps[_LAST, framework] = ModelMessage(scope.turn.tick, about)
+        scope.run_state.span_context = get_current()  # a thread may make the calls without it
+
+
+def last_message(framework: str) -> ModelMessage:
+    """Return the run's last message that ``note_message`` has noted for this framework; an empty one if none was."""
+    scope = current_scope()
+    noted = None if scope is None or scope.run_state is None else scope.run_state.steps.get((_LAST, framework))
+    return noted or _NOT_NOTED
+
+
+def message_tick() -> int | None:
+    """Return the turn's tick when the model wrote the message whose calls are made here; None if it is not known."""
+    scope = current_scope()
+    return None if scope is None else scope.message_tick
 
 
 def one_message() -> AbstractContextManager[None]:

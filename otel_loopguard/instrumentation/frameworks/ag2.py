@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from otel_loopguard.engine.vocabulary import Outcome, ToolCall
 from otel_loopguard.errors import ToolLoopError
 from otel_loopguard.instrumentation.content import appended, arguments_of
-from otel_loopguard.instrumentation.model_messages import ends_the_others, one_message
+from otel_loopguard.instrumentation.model_messages import ends_the_others, message_tick, one_message
 from otel_loopguard.instrumentation.native_spans import if_recorded
 from otel_loopguard.instrumentation.runtime import active_runtime
 from otel_loopguard.instrumentation.targets import (
@@ -28,7 +28,6 @@ from otel_loopguard.instrumentation.targets import (
 )
 from otel_loopguard.telemetry.call_span import NativeSpan
 from otel_loopguard.turns.runs import RunInfo
-from otel_loopguard.turns.scope import current_scope
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -75,16 +74,10 @@ def _remember(stack: Any, context: Any, *, known_tools: Any = (), middleware: An
 
 def _read(instance: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Reading:
     context, call = args
-    registered, scope = _turns.get(context.stream.id), current_scope()
+    registered = _turns.get(context.stream.id)
     tools = None if registered is None else registered.tools
     return Reading(
-        ToolCall(
-            call.name,
-            arguments_of(call.arguments),
-            call.id,
-            tools,
-            written=None if scope is None else scope.message_tick,
-        ),
+        ToolCall(call.name, arguments_of(call.arguments), call.id, tools, written=message_tick()),
         conversation_id=str(context.stream.id),
         native_span=registered.native_span if registered and call.name in registered.tools else NativeSpan.NONE,
         note=call,

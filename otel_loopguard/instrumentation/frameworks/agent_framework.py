@@ -17,7 +17,7 @@ from otel_loopguard.engine.vocabulary import Outcome, ToolCall
 from otel_loopguard.errors import ToolLoopError
 from otel_loopguard.instrumentation.agent_run import AgentRun, async_generator_of_run, run_async
 from otel_loopguard.instrumentation.content import appended, arguments_of
-from otel_loopguard.instrumentation.model_messages import calls_of_one_message
+from otel_loopguard.instrumentation.model_messages import calls_of_one_message, message_tick
 from otel_loopguard.instrumentation.native_spans import if_recorded
 from otel_loopguard.instrumentation.runtime import active_runtime
 from otel_loopguard.instrumentation.targets import (
@@ -33,7 +33,6 @@ from otel_loopguard.instrumentation.targets import (
 )
 from otel_loopguard.telemetry.call_span import NativeSpan
 from otel_loopguard.turns.runs import RunInfo
-from otel_loopguard.turns.scope import current_scope
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -70,16 +69,9 @@ def _read(instance: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Re
     tool = None if call is None else tools.get(call.name)
     if call is None or (tool is None and call is not content):
         return None  # a hosted tool
-    scope = current_scope()
     arguments = arguments_of(call.arguments)
     return Reading(
-        ToolCall(
-            call.name or "",
-            arguments,
-            call.call_id,
-            tools.keys(),
-            written=None if scope is None else scope.message_tick,
-        ),
+        ToolCall(call.name or "", arguments, call.call_id, tools.keys(), written=message_tick()),
         conversation_id=getattr(kwargs.get("invocation_session"), "session_id", None),
         native_span=_native_span(tool, arguments),
         note=call,

@@ -19,7 +19,7 @@ from otel_loopguard.engine.vocabulary import Outcome, ToolCall
 from otel_loopguard.errors import ToolLoopError
 from otel_loopguard.instrumentation.aborts import LoopAbort
 from otel_loopguard.instrumentation.content import appended
-from otel_loopguard.instrumentation.model_messages import tick_of_message
+from otel_loopguard.instrumentation.model_messages import message_tick, tick_of_message
 from otel_loopguard.instrumentation.runtime import active_runtime
 from otel_loopguard.instrumentation.targets import (
     CallStyle,
@@ -66,8 +66,7 @@ def _written(runner: Any = None) -> int | None:
     reply, runtime = getattr(runner, "_eager_tool_calls", None), active_runtime.instrumented
     if reply is not None and runtime is not None:
         return tick_of_message(reply, runtime.runs.known(_run_id(runner)))
-    scope = current_scope()
-    return None if scope is None else scope.message_tick
+    return message_tick()
 
 
 def _answer(reading: Reading, content: Any, error: bool) -> Any:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from otel_loopguard.engine.vocabulary import Outcome, ToolCall
 from otel_loopguard.errors import ToolLoopError
 from otel_loopguard.instrumentation.content import appended, arguments_of
+from otel_loopguard.instrumentation.model_messages import last_message, note_message
 from otel_loopguard.instrumentation.models.error_classes import error_class
 from otel_loopguard.instrumentation.runtime import active_runtime
 from otel_loopguard.instrumentation.targets import (
@@ -27,36 +28,33 @@ from otel_loopguard.instrumentation.targets import (
     ToolTarget,
 )
 from otel_loopguard.turns.runs import RunInfo
-from otel_loopguard.turns.scope import current_scope
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from otel_loopguard.instrumentation.targets import Original, Target
 
-_TICK: Final = "crewai.tick"
+_NAME: Final = "crewai"
 _ERRORS: Final = ("I encountered an error", "I tried reusing the same input")
 """The beginnings of CrewAI's own answers to an action. It does not run one that equals the action before."""
 _REMINDER: Final = "\n\n\nYou ONLY have access to the following tools"
 
 
-def _note_tick(original: Original) -> Callable[..., Any]:
+def _note_message(original: Original) -> Callable[..., Any]:
     """Note when the model wrote a message, whose calls may be made in threads."""
 
-    def note_tick(*given: Any, **kwargs: Any) -> Any:
-        runtime, scope = active_runtime.instrumented, current_scope()
-        if runtime is not None and scope is not None and scope.run_state is not None:
+    def noted(*given: Any, **kwargs: Any) -> Any:
+        runtime = active_runtime.instrumented
+        if runtime is not None:
             with runtime.shield("adapter.message"):
-                scope.run_state.steps[_TICK] = scope.turn.tick
+                note_message(_NAME)
         return original.unbound(*given, **kwargs)
 
-    return note_tick
+    return noted
 
 
 def _reading(name: str, arguments: Any, call_id: str | None, known: Any, agent: Any, *, note: Any = None) -> Reading:
-    scope = current_scope()
-    written = None if scope is None or scope.run_state is None else scope.run_state.steps.get(_TICK)
-    call = ToolCall(name, arguments_of(arguments), call_id, known, written=written)
+    call = ToolCall(name, arguments_of(arguments), call_id, known, written=last_message(_NAME).tick)
     return Reading(call, agent_name=getattr(agent, "role", None), note=note)
 
 
@@ -182,7 +180,7 @@ _TARGETS: tuple[Target, ...] = (
         target
         for module, owner, beginning in _EXECUTORS
         for target in (
-            CallTarget(module, f"{owner}.{beginning}", _note_tick),
+            CallTarget(module, f"{owner}.{beginning}", _note_message),
             ToolTarget(module, f"{owner}._execute_single_native_tool_call", NATIVE),
         )
     ),
@@ -214,7 +212,7 @@ _TARGETS: tuple[Target, ...] = (
 )
 
 FRAMEWORK = Framework(
-    "crewai",
+    _NAME,
     _TARGETS,
     title="CrewAI",
     turns="tasks of a crew, attempts of an agent alone, and steps of a plan",

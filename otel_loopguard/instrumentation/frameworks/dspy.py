@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from otel_loopguard.engine.vocabulary import Outcome, ToolCall
 from otel_loopguard.instrumentation.content import appended
+from otel_loopguard.instrumentation.model_messages import message_tick, one_message
 from otel_loopguard.instrumentation.runtime import active_runtime
 from otel_loopguard.instrumentation.targets import (
     CallStyle,
@@ -24,13 +25,12 @@ from otel_loopguard.instrumentation.targets import (
 )
 from otel_loopguard.instrumentation.wrappers import open_call
 from otel_loopguard.turns.runs import RunInfo
-from otel_loopguard.turns.scope import current_scope, in_scope
+from otel_loopguard.turns.scope import current_scope
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from otel_loopguard.guard.turn import Turn
-    from otel_loopguard.instrumentation.runtime import Runtime
     from otel_loopguard.instrumentation.targets import Original, Target
 
 _ANSWER_TOOLS: Final = frozenset({"finish", "submit"})
@@ -44,9 +44,9 @@ def _read(tool: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Readin
     made_here = str(getattr(tool.func, "__module__", "")).startswith("dspy.predict.")
     if tool.name in _ANSWER_TOOLS and made_here:
         return None
-    scope, arguments = current_scope(), dict(kwargs)
-    written = None if scope is None else scope.message_tick
-    return Reading(ToolCall(tool.name, arguments, _call_id(tool.name, arguments), (tool.name,), written=written))
+    arguments = dict(kwargs)
+    call_id = _call_id(tool.name, arguments)
+    return Reading(ToolCall(tool.name, arguments, call_id, (tool.name,), written=message_tick()))
 
 
 def _call_id(name: str, arguments: Any) -> str | None:
@@ -71,9 +71,8 @@ CALL = ToolAdapter(
 
 
 def _read_unknown(agent: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Reading:
-    (call,), scope = args, current_scope()
-    written = None if scope is None else scope.message_tick
-    return Reading(ToolCall(call.name, call.args, call.id, frozenset(agent.tools), written=written))
+    (call,) = args
+    return Reading(ToolCall(call.name, call.args, call.id, frozenset(agent.tools), written=message_tick()))
 
 
 UNKNOWN = ToolAdapter(
@@ -95,14 +94,13 @@ def _unknown(agent: Any, calls: list[Any], returned: Any) -> list[tuple[Any, Any
 
 
 @contextmanager
-def _message(runtime: Runtime, calls: list[Any]) -> Iterator[None]:
+def _message(calls: list[Any]) -> Iterator[None]:
     """Run the tools of one message, one after the other."""
     scope, token = current_scope(), None
-    with runtime.shield("adapter.message"):
-        if scope is not None:
-            scope, token = scope.of_message(scope.turn.tick), _open_calls.set((scope.turn, list(calls)))
+    if scope is not None:
+        token = _open_calls.set((scope.turn, list(calls)))
     try:
-        with in_scope(scope):
+        with one_message():
             yield
     finally:
         if token is not None:
@@ -117,7 +115,7 @@ def _execute(original: Original) -> Callable[..., Any]:
             return wrapped(*args, **kwargs)
         with runtime.shield("adapter.message"):
             calls = _calls_of(args, kwargs)
-        with _message(runtime, calls):
+        with _message(calls):
             returned = wrapped(*args, **kwargs)
             with runtime.shield("adapter.unknown"):
                 unknown = _unknown(agent, calls, returned)
@@ -139,7 +137,7 @@ def _execute_async(original: Original) -> Callable[..., Any]:
             return await wrapped(*args, **kwargs)
         with runtime.shield("adapter.message"):
             calls = _calls_of(args, kwargs)
-        with _message(runtime, calls):
+        with _message(calls):
             returned = await wrapped(*args, **kwargs)
             with runtime.shield("adapter.unknown"):
                 unknown = _unknown(agent, calls, returned)

@@ -20,7 +20,7 @@ from opentelemetry import trace
 from otel_loopguard.engine.vocabulary import Outcome, ToolCall
 from otel_loopguard.instrumentation.aborts import LoopAbort
 from otel_loopguard.instrumentation.content import appended
-from otel_loopguard.instrumentation.model_messages import calls_of_one_message
+from otel_loopguard.instrumentation.model_messages import calls_of_one_message, message_tick
 from otel_loopguard.instrumentation.runtime import active_runtime
 from otel_loopguard.instrumentation.targets import (
     MARK,
@@ -66,9 +66,9 @@ def _read_older(_: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Rea
 def _reading(context: Any, call: Any, tools: Mapping[str, Any], *, has_span: bool) -> Reading | None:
     if call.name in _ANSWERS or call.name == _EXIT:
         return None
-    scope, session = current_scope(), context.session
+    session = context.session
     return Reading(
-        ToolCall(call.name or "", call.args, call.id, tools, written=None if scope is None else scope.message_tick),
+        ToolCall(call.name or "", call.args, call.id, tools, written=message_tick()),
         conversation_id=_conversation(session.app_name, session.user_id, session.id),
         agent_name=getattr(context.agent, "name", None),
         native_span=NativeSpan.INNER if has_span and _is_traced() else NativeSpan.NONE,

@@ -6,15 +6,16 @@ the others have read, so each has its own turn.
 
 from __future__ import annotations
 
-from contextvars import ContextVar, copy_context
+from contextvars import copy_context
 from functools import partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from otel_loopguard.engine.vocabulary import Outcome, ToolCall
 from otel_loopguard.errors import ToolLoopError
 from otel_loopguard.instrumentation.aborts import wrapped_error
 from otel_loopguard.instrumentation.content import appended
+from otel_loopguard.instrumentation.model_messages import last_message, note_message
 from otel_loopguard.instrumentation.runtime import active_runtime
 from otel_loopguard.instrumentation.targets import (
     CallStyle,
@@ -28,35 +29,24 @@ from otel_loopguard.instrumentation.targets import (
 )
 from otel_loopguard.instrumentation.wrappers import open_call, wrapper_of
 from otel_loopguard.turns.runs import RunInfo
-from otel_loopguard.turns.scope import current_scope
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping
 
     from otel_loopguard.instrumentation.targets import Target
 
+_NAME: Final = "haystack"
 _MODULE: Final = "haystack.components.agents.tool_calling"
 _KEY: Final = "loopguard"
 """The key of a sentence in a tool's result."""
 
 
-class _Step(NamedTuple):
-    """What the calls of one message have in common."""
-
-    raises: bool
-    """True if a failed call ends the run: ``raise_on_tool_invocation_failure``."""
-    tick: int | None
-    """The turn's tick when the model wrote the message."""
-
-
-_UNKNOWN_STEP: Final = _Step(raises=False, tick=None)
-_step: ContextVar[_Step] = ContextVar("loopguard_haystack_step", default=_UNKNOWN_STEP)
-
 # --- a call ------------------------------------------------------------------------------------------------------
 
 
 def _read(note: Any, call: Any, known: Any) -> Reading:
-    return Reading(ToolCall(call.tool_name, call.arguments, call.id, known, written=_step.get().tick), note=note)
+    written = last_message(_NAME).tick
+    return Reading(ToolCall(call.tool_name, call.arguments, call.id, known, written=written), note=note)
 
 
 def _read_sync(instance: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Reading:
@@ -71,7 +61,7 @@ def _read_async(instance: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any])
 
 def _answer(reading: Reading, content: Any, error: bool) -> Any:
     """Make a failure of the tool; a plain result where a failure would end the run."""
-    if error and not _step.get().raises:
+    if error and not last_message(_NAME).about:
         return import_module("haystack.tools.errors").ToolInvocationError(content, reading.call.tool)
     return content
 
@@ -161,16 +151,15 @@ FATAL = ToolAdapter(read=_read_fatal, answer=_answer, error=lambda: ToolLoopErro
 
 
 def _resolve(original: Original) -> Callable[..., Any]:
-    """Judge the calls of tools that do not exist, and note what the calls of this message have in common."""
+    """Judge the calls of tools that do not exist, and note if a failed call of this message ends the run."""
     resolve = wrapper_of(ToolTarget(_MODULE, "", FATAL, fatal=True), original)
 
     def resolved(*given: Any, **kwargs: Any) -> Any:
         runtime = active_runtime.instrumented
         if runtime is None:
             return original.function(*given, **kwargs)
-        with runtime.shield("adapter.step"):
-            scope, raises = current_scope(), bool(kwargs.get("raise_on_failure"))
-            _step.set(_Step(raises=raises, tick=None if scope is None else scope.turn.tick))
+        with runtime.shield("adapter.message"):
+            note_message(_NAME, kwargs.get("raise_on_failure"))
         result = resolve(*given, **kwargs)
         _, _, errors = result
         for place, message in enumerate(errors):
@@ -241,7 +230,7 @@ _TARGETS: tuple[Target, ...] = (
 )
 
 FRAMEWORK = Framework(
-    "haystack",
+    _NAME,
     _TARGETS,
     title="Haystack",
     notes="each agent of a pipeline has its own turn; the `ToolInvoker` of Haystack 2 is not covered",

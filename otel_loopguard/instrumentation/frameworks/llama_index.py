@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from otel_loopguard.engine.vocabulary import Outcome, ToolCall
 from otel_loopguard.errors import ToolLoopError
 from otel_loopguard.instrumentation.content import appended
+from otel_loopguard.instrumentation.model_messages import last_message, note_message
 from otel_loopguard.instrumentation.runtime import active_runtime
 from otel_loopguard.instrumentation.targets import (
     CallStyle,
@@ -23,42 +24,29 @@ from otel_loopguard.instrumentation.targets import (
     ToolTarget,
 )
 from otel_loopguard.turns.runs import RunInfo
-from otel_loopguard.turns.scope import current_scope
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from otel_loopguard.instrumentation.targets import Original, Target
 
+_NAME: Final = "llama_index"
 _HAND_OFF: Final = "handoff"
 
-# --- a message of the model --------------------------------------------------------------------------------------
+# --- a message of the model, whose calls are made in tasks of their own --------------------------------------------
 
 
-class _Message(NamedTuple):
-    """The agent's last message, whose calls are made in tasks of their own."""
-
-    tick: int
-    """The turn's tick when it was written."""
-    agent_name: str
-    text: str
-
-
-_MESSAGE: Final = "llama_index.message"
-
-
-def _note_message(original: Original) -> Callable[..., Any]:
-    async def note_message(*given: Any, **kwargs: Any) -> Any:
-        runtime, scope = active_runtime.instrumented, current_scope()
-        if runtime is not None and scope is not None and scope.run_state is not None:
+def _parse_agent_output(original: Original) -> Callable[..., Any]:
+    async def parse_agent_output(*given: Any, **kwargs: Any) -> Any:
+        runtime = active_runtime.instrumented
+        if runtime is not None:
             with runtime.shield("adapter.message"):
                 _, written = _step(given[1:], kwargs)
-                text = written.response.content or ""
-                scope.run_state.steps[_MESSAGE] = _Message(scope.turn.tick, written.current_agent_name, text)
+                note_message(_NAME, (written.current_agent_name, written.response.content or ""))
         wrapped, _, args = original.bind(given)
         return await wrapped(*args, **kwargs)
 
-    return note_message
+    return parse_agent_output
 
 
 def _step(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Any, Any]:
@@ -79,10 +67,9 @@ class _Place(NamedTuple):
 
 def _read(instance: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Reading | None:
     context, event = _step(args, kwargs)
-    scope = current_scope()
-    message = None if scope is None or scope.run_state is None else scope.run_state.steps.get(_MESSAGE)
-    agents = getattr(instance, "agents", None)
-    agent = instance if agents is None else agents.get(getattr(message, "agent_name", None))
+    message, agents = last_message(_NAME), getattr(instance, "agents", None)
+    agent_name, text = message.about or (None, "")
+    agent = instance if agents is None else agents.get(agent_name)
     known = None if agent is None else {tool.metadata.name for tool in agent.tools or ()}
     if known is not None and agents is not None and len(agents) > 1:
         known.add(_HAND_OFF)
@@ -91,12 +78,10 @@ def _read(instance: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Re
         event.tool_kwargs,
         event.tool_id,
         known,
-        written=getattr(message, "tick", None),
+        written=message.tick,
         may_exist=getattr(agent, "tool_retriever", None) is not None or not _is_own(instance),
     )
-    return Reading(
-        call, agent_name=getattr(agent, "name", None), note=_Place(context, event, getattr(message, "text", ""))
-    )
+    return Reading(call, agent_name=getattr(agent, "name", None), note=_Place(context, event, text))
 
 
 def _is_own(instance: Any) -> bool:
@@ -181,14 +166,14 @@ _TARGETS: tuple[Target, ...] = tuple(
     target
     for module, owner in ((_BASE, "BaseWorkflowAgent"), (_MULTI, "AgentWorkflow"))
     for target in (
-        CallTarget(module, f"{owner}.parse_agent_output", _note_message),
+        CallTarget(module, f"{owner}.parse_agent_output", _parse_agent_output),
         ToolTarget(module, f"{owner}.call_tool", CALL, CallStyle.ASYNC),
         RunTarget(module, f"{owner}.run", _read_run, CallStyle.BACKGROUND, over=_call_at_end),
     )
 )
 
 FRAMEWORK = Framework(
-    "llama_index",
+    _NAME,
     _TARGETS,
     title="LlamaIndex",
     notes="agents and `AgentWorkflow`; hand-offs are calls and stay in the turn, agents as tools are child turns; "

@@ -9,13 +9,12 @@ from __future__ import annotations
 import ast
 from dataclasses import replace
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
-
-from opentelemetry.context import get_current
+from typing import TYPE_CHECKING, Any, Final
 
 from otel_loopguard.engine.vocabulary import ToolCall
 from otel_loopguard.errors import ToolLoopError
 from otel_loopguard.instrumentation.content import appended, arguments_of
+from otel_loopguard.instrumentation.model_messages import last_message, note_message
 from otel_loopguard.instrumentation.runtime import active_runtime
 from otel_loopguard.instrumentation.targets import (
     CallStyle,
@@ -28,43 +27,19 @@ from otel_loopguard.instrumentation.targets import (
 )
 from otel_loopguard.instrumentation.wrappers import wrapper_of
 from otel_loopguard.turns.runs import RunInfo
-from otel_loopguard.turns.scope import current_scope
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from otel_loopguard.instrumentation.targets import Original, Target
 
+_NAME: Final = "smolagents"
 _INTERPRETER: Final = "smolagents.local_python_executor"
 _ANSWERS: Final = frozenset({"final_answer"})
 _OPTIONS: Final = frozenset({"sanitize_inputs_outputs"})
 """Keywords of ``Tool.__call__`` that are no arguments of the tool."""
 
-# --- a message of the model --------------------------------------------------------------------------------------
-
-
-class _Message(NamedTuple):
-    """What the model asked for last: calls, or code."""
-
-    tick: int
-    """The turn's tick when it was written."""
-    state: dict[str, Any] | None
-    """The state of the interpreter that runs the code, with what the code printed; None without code."""
-
-
-_MESSAGE: Final = "smolagents.message"
-
-
-def _begin_message(state: dict[str, Any] | None = None) -> None:
-    scope = current_scope()
-    if scope is not None and scope.run_state is not None and scope.call is None:
-        scope.run_state.steps[_MESSAGE] = _Message(scope.turn.tick, state)
-        scope.run_state.span_context = get_current()  # the code may run in a thread without it
-
-
-def _last_message() -> _Message | None:
-    scope = current_scope()
-    return None if scope is None or scope.run_state is None else scope.run_state.steps.get(_MESSAGE)
+# --- a message of the model: calls, or code with the state of its interpreter, which has what the code printed -----
 
 
 def _process_tool_calls(original: Original) -> Callable[..., Any]:
@@ -72,7 +47,7 @@ def _process_tool_calls(original: Original) -> Callable[..., Any]:
         runtime = active_runtime.instrumented
         if runtime is not None:
             with runtime.shield("adapter.message"):
-                _begin_message()
+                note_message(_NAME)
         return (yield from original.unbound(*given, **kwargs))
 
     return process_tool_calls
@@ -84,12 +59,12 @@ def _run_code(original: Original) -> Callable[..., Any]:
         if runtime is None:
             return original.unbound(*given, **kwargs)
         with runtime.shield("adapter.message"):
-            _begin_message(given[0].state)
+            note_message(_NAME, given[0].state)
         try:
             return original.unbound(*given, **kwargs)
         finally:
             with runtime.shield("adapter.message"):
-                _begin_message()  # a tool that is called between two messages is the program's own call
+                note_message(_NAME)  # a tool that is called between two messages is the program's own call
 
     return run_code
 
@@ -101,9 +76,8 @@ def _read(instance: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Re
     name, arguments = (*args, *(kwargs[key] for key in ("tool_name", "arguments")[len(args) :]))
     if name in _ANSWERS:
         return None
-    message, known = _last_message(), {*instance.tools, *instance.managed_agents}
-    written = None if message is None else message.tick
-    call = ToolCall(name, arguments_of(arguments), known_tools=known, written=written)
+    known = {*instance.tools, *instance.managed_agents}
+    call = ToolCall(name, arguments_of(arguments), known_tools=known, written=last_message(_NAME).tick)
     return Reading(call, agent_name=getattr(instance, "name", None))
 
 
@@ -128,8 +102,8 @@ class ToolCallRefused(Exception):  # noqa: N818 - the model reads its name in fr
 
 
 def _read_in_code(instance: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Reading | None:
-    message = _last_message()
-    if message is None or message.state is None or instance.name in _ANSWERS:
+    message = last_message(_NAME)
+    if message.about is None or instance.name in _ANSWERS:
         return None
     arguments = {name: value for name, value in kwargs.items() if name not in _OPTIONS}
     if len(args) == 1 and not arguments and isinstance(args[0], dict) and set(args[0]) <= set(instance.inputs):
@@ -137,7 +111,7 @@ def _read_in_code(instance: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any
     else:
         arguments.update(zip(instance.inputs, args))  # noqa: B905 - too many fail in the tool
     call = ToolCall(instance.name, arguments, known_tools=(instance.name,), written=message.tick)
-    return Reading(call, note=message.state)
+    return Reading(call, note=message.about)
 
 
 def _answer_in_code(reading: Reading, content: Any, error: bool) -> Any:
@@ -160,12 +134,12 @@ def _is_unknown(call: Any, *places: Any) -> bool:
 
 def _read_unknown(instance: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Reading | None:
     call, _, static_tools, *_ = args
-    message = _last_message()
-    if message is None or message.state is None:
+    message = last_message(_NAME)
+    if message.about is None:
         return None
     tools = {name for name, one in static_tools.items() if hasattr(one, "inputs")}
     unknown = ToolCall(call.func.id, {"code": ast.unparse(call)}, known_tools=tools, written=message.tick)
-    return Reading(unknown, note=message.state)
+    return Reading(unknown, note=message.about)
 
 
 IN_CODE = ToolAdapter(read=_read_in_code, answer=_answer_in_code, annotate=_print)
@@ -223,7 +197,7 @@ _TARGETS: tuple[Target, ...] = (
 )
 
 FRAMEWORK = Framework(
-    "smolagents",
+    _NAME,
     _TARGETS,
     title="smolagents",
     notes="in the code of a `CodeAgent` a refusal is an exception; code that runs remotely (E2B, Docker, ...) is not "
