@@ -140,7 +140,7 @@ class _Read:
 
 
 class _ReadText(_Read):
-    """What the model reads of the items."""
+    """The call of a generator whose items are the model's text."""
 
     def __init__(self, call: GuardedCall, items: Items) -> None:
         super().__init__(call)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from opentelemetry import context as otel_context
 from opentelemetry import trace
 from opentelemetry.context import _SUPPRESS_INSTRUMENTATION_KEY, Context
-from opentelemetry.trace import INVALID_SPAN, Status, StatusCode
+from opentelemetry.trace import INVALID_SPAN, NoOpTracer, Status, StatusCode
 
 from otel_loopguard import semconv
 from otel_loopguard.engine.quoting import is_plain_name
@@ -66,6 +66,16 @@ class NativeSpan(enum.Enum):
     """It opens inside our span if the tool runs. If the call is refused, our span becomes the ``execute_tool`` span."""
     BESIDE = enum.auto()
     """Elsewhere, in any case: also if the call is refused."""
+
+
+def if_recorded(tracer: Any, place: NativeSpan) -> NativeSpan:
+    """Return the place of the framework's span, or ``NONE`` if its tracer makes no spans.
+
+    Then our span is the only one of the call, and has to be its ``execute_tool`` span. A tracer from before the program
+    has set its provider is a proxy, which starts none until then.
+    """
+    real = getattr(tracer, "_tracer", tracer)
+    return NativeSpan.NONE if real is None or isinstance(real, NoOpTracer) else place
 
 
 _NOT_OURS = (NativeSpan.INNER, NativeSpan.BESIDE)

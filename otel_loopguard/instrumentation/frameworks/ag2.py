@@ -14,7 +14,6 @@ from otel_loopguard.engine.vocabulary import Outcome, ToolCall
 from otel_loopguard.errors import ToolLoopError
 from otel_loopguard.instrumentation.content import appended, arguments_of
 from otel_loopguard.instrumentation.model_messages import ends_the_others, message_tick, one_message
-from otel_loopguard.instrumentation.native_spans import if_recorded
 from otel_loopguard.instrumentation.runtime import active_runtime
 from otel_loopguard.instrumentation.targets import (
     MARK,
@@ -26,7 +25,7 @@ from otel_loopguard.instrumentation.targets import (
     ToolAdapter,
     ToolTarget,
 )
-from otel_loopguard.telemetry.call_span import NativeSpan
+from otel_loopguard.telemetry.call_span import NativeSpan, if_recorded
 from otel_loopguard.turns.runs import RunInfo
 
 if TYPE_CHECKING:

@@ -18,7 +18,6 @@ from otel_loopguard.errors import ToolLoopError
 from otel_loopguard.instrumentation.agent_run import AgentRun, async_generator_of_run, run_async
 from otel_loopguard.instrumentation.content import appended, arguments_of
 from otel_loopguard.instrumentation.model_messages import calls_of_one_message, message_tick
-from otel_loopguard.instrumentation.native_spans import if_recorded
 from otel_loopguard.instrumentation.runtime import active_runtime
 from otel_loopguard.instrumentation.targets import (
     MARK,
@@ -31,7 +30,7 @@ from otel_loopguard.instrumentation.targets import (
     ToolAdapter,
     ToolTarget,
 )
-from otel_loopguard.telemetry.call_span import NativeSpan
+from otel_loopguard.telemetry.call_span import NativeSpan, if_recorded
 from otel_loopguard.turns.runs import RunInfo
 
 if TYPE_CHECKING:

@@ -20,7 +20,6 @@ from otel_loopguard.instrumentation.aborts import LoopAbort
 from otel_loopguard.instrumentation.agent_run import AgentRun, async_generator_of_run
 from otel_loopguard.instrumentation.content import appended, arguments_of
 from otel_loopguard.instrumentation.model_messages import ends_the_others
-from otel_loopguard.instrumentation.native_spans import if_recorded
 from otel_loopguard.instrumentation.runtime import active_runtime
 from otel_loopguard.instrumentation.targets import (
     CallStyle,
@@ -32,7 +31,7 @@ from otel_loopguard.instrumentation.targets import (
     ToolAdapter,
     ToolTarget,
 )
-from otel_loopguard.telemetry.call_span import NativeSpan
+from otel_loopguard.telemetry.call_span import NativeSpan, if_recorded
 from otel_loopguard.turns.runs import RunInfo
 from otel_loopguard.turns.scope import current_scope, in_scope
 

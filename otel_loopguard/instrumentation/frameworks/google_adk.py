@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from contextvars import copy_context
+from dataclasses import replace
 from importlib import import_module
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Final
@@ -146,7 +147,7 @@ def _mark(reading: Reading, event: Any, mark: str) -> Any:
 
 
 CALL = ToolAdapter(read=_read, answer=_answer, outcome=_outcome, annotate=_annotate, mark=_mark)
-OLDER_CALL = ToolAdapter(read=_read_older, answer=_answer, outcome=_outcome, annotate=_annotate, mark=_mark)
+OLDER_CALL = replace(CALL, read=_read_older)
 
 
 # --- a run -------------------------------------------------------------------------------------------------------

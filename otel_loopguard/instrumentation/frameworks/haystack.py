@@ -7,6 +7,7 @@ the others have read, so each has its own turn.
 from __future__ import annotations
 
 from contextvars import copy_context
+from dataclasses import replace
 from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
@@ -83,7 +84,7 @@ def _annotate(reading: Reading, result: Any, text: str) -> Any:
 
 
 SYNC = ToolAdapter(read=_read_sync, answer=_answer, outcome=_outcome, annotate=_annotate, error=lambda: ToolLoopError)
-ASYNC = ToolAdapter(read=_read_async, answer=_answer, outcome=_outcome, annotate=_annotate, error=lambda: ToolLoopError)
+ASYNC = replace(SYNC, read=_read_async)
 
 
 def _make_invoke(original: Original) -> Callable[..., Any]:

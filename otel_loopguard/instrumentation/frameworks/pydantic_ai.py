@@ -11,8 +11,6 @@ from dataclasses import is_dataclass, replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
-from opentelemetry.trace import NoOpTracer
-
 from otel_loopguard.engine.vocabulary import Outcome, ToolCall
 from otel_loopguard.errors import ToolLoopError
 from otel_loopguard.instrumentation.annotations import hints_of
@@ -28,7 +26,7 @@ from otel_loopguard.instrumentation.targets import (
     ToolAdapter,
     ToolTarget,
 )
-from otel_loopguard.telemetry.call_span import NativeSpan
+from otel_loopguard.telemetry.call_span import NativeSpan, if_recorded
 from otel_loopguard.turns.runs import RunInfo
 
 if TYPE_CHECKING:
@@ -76,7 +74,7 @@ def _reading(manager: Any, call: Any, tool: Any, context: Any, native_span: Nati
         agent_name=getattr(getattr(context, "agent", None), "name", None),
         run_id=context.run_id,
         # Its own instrumentation is optional, and set for each agent.
-        native_span=NativeSpan.NONE if isinstance(context.tracer, NoOpTracer) else native_span,
+        native_span=if_recorded(context.tracer, native_span),
         note="annotations" in metadata,  # a tool of an MCP server
     )
 

@@ -16,7 +16,6 @@ from otel_loopguard.errors import ToolLoopError
 from otel_loopguard.instrumentation.aborts import wrapped_error
 from otel_loopguard.instrumentation.content import appended, arguments_of
 from otel_loopguard.instrumentation.model_messages import ends_the_others, tick_of_message
-from otel_loopguard.instrumentation.native_spans import if_recorded
 from otel_loopguard.instrumentation.targets import (
     IN_PLACE,
     MARK,
@@ -29,7 +28,7 @@ from otel_loopguard.instrumentation.targets import (
     ToolAdapter,
     ToolTarget,
 )
-from otel_loopguard.telemetry.call_span import NativeSpan
+from otel_loopguard.telemetry.call_span import NativeSpan, if_recorded
 from otel_loopguard.turns.runs import RunInfo
 
 if TYPE_CHECKING:

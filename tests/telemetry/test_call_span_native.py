@@ -5,8 +5,7 @@ from __future__ import annotations
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.trace import NoOpTracer, ProxyTracer
 
-from otel_loopguard.instrumentation.native_spans import if_recorded
-from otel_loopguard.telemetry.call_span import NativeSpan
+from otel_loopguard.telemetry.call_span import NativeSpan, if_recorded
 
 
 def test_a_tracer_of_a_provider_makes_spans() -> None:
