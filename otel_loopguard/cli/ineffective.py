@@ -268,7 +268,7 @@ def _decides(policy: Policy, path: Path, tool: str, loop: Loop) -> bool:
     It does if the loop goes on differently under the next value; for the first loop, under any other value.
     """
     tools = {glob: replace(one, modes={}, cap=None, action=None) for glob, one in policy.tools.items()}
-    base = Policy(counting=policy.counting, words=policy.words, tools=tools, hash_key=policy.hash_key)
+    base = replace(Policy(), counting=policy.counting, words=policy.words, tools=tools, hash_key=policy.hash_key)
     default = _default(path) or 2
     higher = _NEVER if loop is LOOPS[0] else default + 1
     one, other = (_judge(_with(base, path, value), tool, loop) for value in (default, higher))

@@ -10,7 +10,7 @@ from otel_loopguard.engine.settings import ACTION, Setting
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from otel_loopguard.engine.vocabulary import Action
+    from otel_loopguard.engine.vocabulary import Action, ActionWord
 
 OF_EVERY_MODE: Mapping[str, Setting] = {
     "nudge": Setting.count("The run after which a sentence is added to the result."),
@@ -36,7 +36,7 @@ class Rule:
         self,
         nudge: int | None = None,
         block: int | None = None,
-        action: Action | str | None = None,
+        action: Action | ActionWord | None = None,
         *,
         once: bool | None = None,
         **own: Any,

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import enum
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
     from typing_extensions import Self
+
+ActionWord = Literal["off", "observe", "nudge", "reuse", "block", "conclude", "abort"]
+_ACTION_WORDS = get_args(ActionWord)
 
 
 class Action(enum.IntEnum):
@@ -30,10 +33,7 @@ class Action(enum.IntEnum):
     """End the run with ``ToolLoopError``."""
 
     def __str__(self) -> str:
-        return _ACTION_WORDS[self]
-
-
-_ACTION_WORDS = ("off", "observe", "nudge", "reuse", "block", "conclude", "abort")
+        return str(_ACTION_WORDS[self])
 
 
 class Kind(str, enum.Enum):

@@ -223,9 +223,9 @@ class Checker:
         return self._any_mode or name in self._rows
 
     def _items(self, path: Path, value: Any, expected: str, table: str) -> Mapping[str, Any]:
-        """Return the items of a table; those of a ``Rule`` or ``ToolContract`` are its explicit settings."""
+        """Return the items of a table that are not None; of a ``Rule`` or ``ToolContract``, its explicit settings."""
         if isinstance(value, Mapping):
-            return {str(name): item for name, item in value.items()}
+            return {str(name): item for name, item in value.items() if item is not None}
         if isinstance(value, Rule) or (is_dataclass(value) and not isinstance(value, type)):
             return explicit_settings(value)
         self._report(path, value, f"must be {expected}." if self._in_code else f"must be a table: [{table}]")

@@ -28,12 +28,16 @@ from otel_loopguard.engine.vocabulary import Action, Kind
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from typing_extensions import Unpack
+
+    from otel_loopguard.engine.policy.typed import PolicySettings, ToolSettings
+
 
 @dataclass(frozen=True)
 class ToolContract:
     """The declaration of a tool. Fields that are left open are filled from the server's hints or the tool's name."""
 
-    kind: Kind | str | None = None
+    kind: Kind | None = None
     """What the tool does, such as "read" or "poll"; None: found by the server's hints, the name and the arguments."""
     query: str | None = None
     """The parameter that holds a query, or "auto"; it switches ``similar_query`` on."""
@@ -59,6 +63,10 @@ class ToolContract:
     """This tool's own ceiling; never above the policy's."""
     modes: Mapping[str, Rule] = field(default_factory=dict)
     """Limits of single modes for this tool."""
+
+    if TYPE_CHECKING:  # the fields have what the words and tables are parsed to
+
+        def __init__(self, **settings: Unpack[ToolSettings]) -> None: ...
 
     def __post_init__(self) -> None:
         table = explicit_settings(self)
@@ -134,6 +142,10 @@ class Policy:
     returns is taken; None keeps that of the trip."""
     hash_key: bytes | None = field(default=None, repr=False)
     """The key of the fingerprints; None = that of the environment, or a random one for this process."""
+
+    if TYPE_CHECKING:
+
+        def __init__(self, **settings: Unpack[PolicySettings]) -> None: ...
 
     def __post_init__(self) -> None:
         table = explicit_settings(self)

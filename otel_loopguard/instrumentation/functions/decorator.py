@@ -24,11 +24,16 @@ from otel_loopguard.instrumentation.wrappers import open_call
 from otel_loopguard.shield import Shield
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterator
 
+    from typing_extensions import Unpack
+
+    from otel_loopguard.engine.policy.typed import ToolSettings
     from otel_loopguard.instrumentation.call import GuardedCall
 
 F = TypeVar("F", bound="Callable[..., Any]")
+R = TypeVar("R")
+Stream = TypeVar("Stream", bound="Iterator[Any] | AsyncIterator[Any]")
 
 
 def _annotate(reading: Reading, result: Any, text: str) -> Any:  # noqa: ARG001 - the signature of ToolAdapter.annotate
@@ -49,7 +54,7 @@ def tool(function: F, /) -> F: ...
 
 
 @overload
-def tool(*, name: str | None = None, **contract: Any) -> Callable[[F], F]: ...
+def tool(*, name: str | None = None, **contract: Unpack[ToolSettings]) -> Callable[[F], F]: ...
 
 
 def tool(function: Any = None, /, *, name: str | None = None, **contract: Any) -> Any:
@@ -124,6 +129,39 @@ def _wrap(function: Any, name: str) -> Any:
     if not isinstance(function, (FunctionType, MethodType)):  # it has no annotations, and those here are ours
         wrapper.__annotations__ = {}
     return wrapper
+
+
+@overload
+def call(
+    name: str,
+    arguments: Any,
+    function: Callable[..., Coroutine[Any, Any, R]],
+    *,
+    call_id: str | None = None,
+    known_tools: Collection[str] | None = None,
+) -> Coroutine[Any, Any, R | str]: ...
+
+
+@overload
+def call(
+    name: str,
+    arguments: Any,
+    function: Callable[..., Stream],
+    *,
+    call_id: str | None = None,
+    known_tools: Collection[str] | None = None,
+) -> Stream: ...
+
+
+@overload
+def call(
+    name: str,
+    arguments: Any,
+    function: Callable[..., R] | None,
+    *,
+    call_id: str | None = None,
+    known_tools: Collection[str] | None = None,
+) -> R | str: ...
 
 
 def call(

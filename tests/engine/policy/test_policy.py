@@ -131,6 +131,12 @@ def test_text_is_understood_everywhere():
     assert contract.modes["cycle"].block == 4
 
 
+def test_a_setting_in_a_table_that_is_none_is_left_open():
+    """As one of a ``ToolContract`` or a ``Rule`` is."""
+    tables = {"search": {"kind": None, "cap": 5, "modes": {"cycle": {"nudge": None, "block": 4}}}}
+    assert Policy(tools=tables).tools == {"search": ToolContract(cap=5, modes={"cycle": Rule(block=4)})}
+
+
 def test_a_rule_that_says_nudge_only_nudges():
     """The ceiling of a mode may be given as text."""
     assert refused_at(Policy(modes={"generic_repeat": Rule(action="nudge"), "no_novelty": Rule(action="off")})) is None

@@ -1,0 +1,10 @@
+"""The types of a policy's settings are those of the schema and of the rows."""
+
+from __future__ import annotations
+
+from tests.typing.settings import FILE, written
+
+
+def test_the_types_of_settings_are_made_from_the_schema():
+    """To write them again: ``python -m tests.typing.settings``."""
+    assert FILE.read_text("utf-8") == written()
