@@ -21,8 +21,8 @@ NAMES = {
         "say", "tool", "turn", "uninstrument",
     ],
     testing: [
-        "SCENARIOS", "Ask", "Driver", "Recording", "Scenario", "ScriptedAgent", "SeenTrip", "Toolbox", "Transcript",
-        "assert_no_trip", "assert_trips", "guarded",
+        "SCENARIOS", "Ask", "Driver", "Recording", "Scenario", "ScriptedAgent", "ScriptedCall", "SeenTrip", "Toolbox",
+        "Transcript", "assert_no_trip", "assert_stopped", "assert_trips", "guarded",
     ],
     report: ["DECISIONS", "Call", "Report", "ReportError", "Run", "Spent", "decision", "write"],
 }  # fmt: skip

@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 from otel_loopguard.testing.agent import Ask, ScriptedAgent, Transcript
+from otel_loopguard.testing.loops import ScriptedCall, assert_stopped
 from otel_loopguard.testing.recording import Recording, SeenTrip, assert_no_trip, assert_trips, guarded
 from otel_loopguard.testing.scenarios import SCENARIOS, Driver, Scenario, Toolbox
 
@@ -18,10 +19,12 @@ __all__ = [
     "Recording",
     "Scenario",
     "ScriptedAgent",
+    "ScriptedCall",
     "SeenTrip",
     "Toolbox",
     "Transcript",
     "assert_no_trip",
+    "assert_stopped",
     "assert_trips",
     "guarded",
 ]
