@@ -39,6 +39,9 @@ COMMANDS = (
     Command("replay", "judge recorded runs or exported spans by a policy, and show its decisions", "replay.command"),
     Command("stack", "write or check the files for collector, Prometheus, Grafana and compose", "stack"),
     Command(
+        "test-from", "write a test for each loop of a recording, which fails if it is not stopped", "test_from.command"
+    ),
+    Command(
         "watch", "run a program, or receive spans of others; refuse nothing, and report the loops", "watch.command"
     ),
 )

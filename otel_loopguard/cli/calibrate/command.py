@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import sys
 import tempfile
 from contextlib import ExitStack
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from otel_loopguard.cli.calibrate import document, proof
@@ -20,6 +18,7 @@ from otel_loopguard.cli.replay import sources, workers
 from otel_loopguard.cli.replay.input_reader import InputReader
 from otel_loopguard.cli.replay.judge import PolicyJudge
 from otel_loopguard.cli.replay.summary import notes
+from otel_loopguard.cli.written_file import writable, write_file
 from otel_loopguard.engine.policy.policy import Policy
 from otel_loopguard.engine.vocabulary import Action
 from otel_loopguard.errors import LoopGuardError
@@ -83,7 +82,7 @@ def run(options: argparse.Namespace) -> int:
     _check_output(options.output, options.files, options.policy)
     settings = starting_settings(options.policy)
     with ExitStack() as stack:
-        files = [_again_and_again(name, stack) for name in options.files]
+        files = [again_and_again(name, stack) for name in options.files]
         return _calibrate(files, settings, options)
 
 
@@ -110,7 +109,7 @@ def _calibrate(
     if options.output is None:
         sys.stdout.write(text)
     else:
-        _write(options.output, text)
+        write_file(options.output, text)
         print(*proven, "", _sum(settings, options), sep="\n")
     _warn(last, settings, recording)
     if recording.broken:
@@ -183,23 +182,7 @@ def _remedy(left_out: int, *, has_spans: bool) -> str:
     return f'If {they} {are} good, label {them} ("success": true), or use --all-good.'
 
 
-def _write(output: str, text: str) -> None:
-    """Write the policy. An existing file is replaced at once: a program that reads it meanwhile never finds half."""
-    place = Path(output).resolve()
-    if place.exists() and not place.is_file():  # a pipe
-        place.write_text(text, "utf-8")
-        return
-    part = place.with_name(f".{place.name}.{os.getpid()}")
-    try:
-        part.write_text(text, "utf-8")
-        if place.exists():
-            shutil.copymode(place, part)
-        part.replace(place)
-    finally:
-        part.unlink(missing_ok=True)
-
-
-def _again_and_again(name: str, stack: ExitStack) -> Callable[[], sources.Reader]:
+def again_and_again(name: str, stack: ExitStack) -> Callable[[], sources.Reader]:
     """Return a function that opens an input from its beginning, each time. Standard input is copied to a file first."""
     if name != sources.STDIN:
         return lambda: sources.Reader(name)
@@ -218,14 +201,7 @@ def _again_and_again(name: str, stack: ExitStack) -> Callable[[], sources.Reader
 def _check_output(output: str | None, files: list[str], policy: str | None) -> None:
     if output is None:
         return
-    place = Path(output)
-    folder = place.absolute().parent
-    if place.is_dir():
-        raise LoopGuardError(f"{output} is a folder; name a file in it")
-    if not folder.is_dir():
-        raise LoopGuardError(f"{output}: there is no folder {folder}; make it first")
-    if not os.access(place if place.exists() else folder, os.W_OK):
-        raise LoopGuardError(f"{output} cannot be written: you have no permission; name another file")
+    place = writable(output)
     if place.exists() and any(name != sources.STDIN and place.samefile(name) for name in files):
         raise LoopGuardError(f"{output} is a file of runs, which the policy would overwrite; name another file")
     if place.exists() and policy is not None and place.samefile(policy):

@@ -116,7 +116,7 @@ def loosen(settings: LoosenedSettings, survey: Survey, target: float) -> bool:
             settings.add(kind, "poll", reason, max(good for _, good in refused))
             continue
         for reached, good in refused:
-            path = _setting(reached, judge)
+            path = setting_of(reached, judge)
             if good.count >= _as_number(settings.values.get(path)):
                 reason = f"the busiest has {good.count}, refused at {reached.limit} ({good.busiest})"
                 settings.add(path, good.count + 1, reason, good)
@@ -161,7 +161,7 @@ def _is_poll(cause: Cause, survey: Survey, judge: PolicyJudge) -> bool:
     return tool.kind is Kind.READ and not tool.declared
 
 
-def _setting(reached: ReachedLimit, judge: PolicyJudge) -> SettingPath:
+def setting_of(reached: ReachedLimit, judge: PolicyJudge) -> SettingPath:
     """Return the path of the setting that has this limit: the most specific one with its value, else ``block``."""
     tool, mode = reached.cause
     rules = judge.compiled.contracts.tool(tool, None).rules if tool else {}

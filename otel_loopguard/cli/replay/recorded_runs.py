@@ -17,6 +17,8 @@ from otel_loopguard.guard.conversation_memories import ConversationMemories
 from otel_loopguard.guard.turn import is_registered
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from otel_loopguard.cli.replay.judge import PolicyJudge, TripOfRun
     from otel_loopguard.engine.state import State
     from otel_loopguard.engine.values.pending import PendingWords
@@ -102,7 +104,11 @@ def is_known(tools: frozenset[str] | None, name: str, found: str) -> bool | None
 
 def replay(run: RecordedRun, judge: PolicyJudge) -> list[TripOfRun]:
     """Judge a run, and return its trips. All its turns belong to one conversation."""
-    trips: list[TripOfRun] = []
+    return [trip for number, folded in judged_turns(run, judge) for trip in trips_of(folded, number)]
+
+
+def judged_turns(run: RecordedRun, judge: PolicyJudge) -> Iterator[tuple[int, list[JudgedCall]]]:
+    """Judge a run, and yield the position of each turn that has calls, with the calls in the order of their ends."""
     memory = ConversationMemories() if judge.compiled.remembers else None
     for number, calls in enumerate(turn["calls"] for turn in run.turns):
         if not calls:
@@ -113,8 +119,7 @@ def replay(run: RecordedRun, judge: PolicyJudge) -> list[TripOfRun]:
         for call in calls:
             turn.begin(_CallOfRun(call, run.tools))
         turn.end_until(None)
-        trips += trips_of(folded, number)
-    return trips
+        yield number, folded
 
 
 def missing(run: RecordedRun) -> tuple[Missing, ...]:
