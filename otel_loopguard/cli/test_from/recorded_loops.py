@@ -57,16 +57,21 @@ class LoopFinder:
             trip, record = one.trip, one.record
             if trip is None or not is_listed(trip):
                 continue
-            tool = tool_of(record)
+            tool, reason = tool_of(record), "told, not stopped"
             name = (trip.mode, tool if trip.period == 1 else "")
             if record.key in over or name in over:
                 continue
             if trip.action < (Action.CONCLUDE if one.call.has_run else Action.REUSE):
-                told.setdefault((record.key, name), RecordedLoop(place, tool, trip, number, None, "told, not stopped"))
+                told.setdefault((record.key, name), RecordedLoop(place, tool, trip, number, None, reason))
                 continue
-            over.update([name, *(before.record.key for before in calls[max(0, number - trip.period) : number])])
             script = None if trip.mode in _OF_TEXTS else self.script(calls[:number])
-            reason = _OF_TEXTS.get(trip.mode, "it depends on more than the equality of its calls") if not script else ""  # type: ignore[call-overload]  # a mode is a text
+            if script is not None:
+                reason = ""
+            elif trip.mode in _OF_TEXTS:
+                reason = _OF_TEXTS[Mode(trip.mode)]
+            else:
+                reason = "another loop of its turn is stopped before" if over else "it depends on more than equality"
+            over.update([name, *(before.record.key for before in calls[max(0, number - trip.period) : number])])
             yield RecordedLoop(place, tool, trip, number, script, reason)
         yield from (loop for (key, name), loop in told.items() if not over.intersection((key, name)))
 

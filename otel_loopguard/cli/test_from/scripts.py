@@ -96,7 +96,8 @@ class _Results:
         self._lengths = lengths
         self._pending = {(one.record.key, one.record.result) for one in calls if one.record.pending}
         """A first result is not searched for such words, but an equal one after it is."""
-        self._numbered = {one.record.key for one in calls if one.record.sameness in (Sameness.ALIKE, Sameness.PROGRESS)}
+        self._rising = {one.record.key for one in calls if one.record.sameness is Sameness.PROGRESS}
+        self._varying = {one.record.key for one in calls if one.record.sameness is Sameness.ALIKE}
         self._last: dict[int, str] = {}
         """The last result of each call."""
         self._errors: dict[str, str] = {}
@@ -114,7 +115,7 @@ class _Results:
         return text
 
     def _made_up(self, record: Record) -> str:
-        numbered = record.key in self._numbered
+        numbered = record.key in self._rising or record.key in self._varying
         letter = self._letters.of((record.error, "" if numbered else record.result))
         text = f"text {letter}"
         if record.error:
@@ -130,7 +131,7 @@ class _Results:
         elif record.empty:
             return _EMPTY[Emptiness(record.empty)]
         if numbered:
-            # A number that moves in one direction is progress.
-            self._number += 1 if record.sameness is Sameness.PROGRESS else 7 * (-1) ** self._number
-            text += f", number {self._number + 100}"
+            self._number += 1  # a number that moves in one direction is progress
+            number = self._number * 37 % 100 if record.key in self._varying else self._number
+            text += f", number {number + 100}"
         return text if record.brief or record.error or not self._lengths else text + _LONG
