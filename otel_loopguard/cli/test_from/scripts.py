@@ -105,8 +105,9 @@ class _Results:
         self._number = 0
 
     def of(self, record: Record) -> str:
+        """Return the result; of a call that was refused when it was recorded, that of its last run."""
         text = self._last.get(record.key)
-        if text is None or record.sameness is not Sameness.SAME:
+        if text is None or (record.result is not None and record.sameness is not Sameness.SAME):
             text = self._errors.get(record.tool) if record.error and not record.news else None
             text = text or self._made_up(record)
         self._last[record.key] = text

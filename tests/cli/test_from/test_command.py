@@ -8,7 +8,11 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from google.protobuf.json_format import MessageToDict
+from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
 
+from otel_loopguard import Policy
+from otel_loopguard.testing import ScriptedAgent, guarded
 from tests.cli.processes import COMMAND, environment
 from tests.cli.replay.made import stuck
 
@@ -144,6 +148,16 @@ def test_a_policy_that_stops_nothing_is_wrong_use(tmp_path):
     done = written_from(runs, "-o", tmp_path / "test_loops.py", "--policy", policy)
     assert done.returncode == 2
     assert 'the policy has action = "nudge", so it stops no loop' in done.stderr
+
+
+def test_the_loop_of_a_guarded_run_is_a_test(tmp_path):
+    """A refused call has no result in the recording: in the test it would have had that of the run before."""
+    runs, file = tmp_path / "runs.jsonl", tmp_path / "test_loops.py"
+    with guarded(Policy()) as recorded:
+        ScriptedAgent({"read_file": lambda path: f"text of {path}"}, [("read_file", {"path": "a"})] * 6).run()
+    runs.write_text(json.dumps(MessageToDict(encode_spans(recorded.spans))))
+    assert written_from(runs, "-o", file).returncode == 0
+    assert 'script = [ScriptedCall("read_file", "a", "text A")] * 3' in file.read_text()
 
 
 def test_standard_input_is_read(tmp_path):
