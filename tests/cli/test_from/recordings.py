@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from contextlib import redirect_stderr, redirect_stdout
+from io import StringIO
 from typing import TYPE_CHECKING, Any
 
 from otel_loopguard import Policy
+from otel_loopguard.cli.main import main
 from otel_loopguard.cli.replay.judge import PolicyJudge
 from otel_loopguard.cli.replay.recorded_runs import judged_turns, read
 from tests.cli.processes import command, environment
@@ -72,8 +75,11 @@ def record(folder: Path, program: str) -> Path:
 
 
 def written_from(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    """Run the command."""
-    return command("test-from", *map(str, arguments))
+    """Run the command in this process."""
+    out, err = StringIO(), StringIO()
+    with redirect_stdout(out), redirect_stderr(err):
+        status = main(["test-from", *map(str, arguments)])
+    return subprocess.CompletedProcess(arguments, status, out.getvalue(), err.getvalue())
 
 
 def run_tests(file: Path, **more: str) -> subprocess.CompletedProcess[str]:

@@ -79,6 +79,7 @@ def test_policy_lines_are_printed_that_stop_the_loops_earlier(written, recording
         ('action = "observe"\n', 'all 3 calls run, because the policy has action = "observe".'),
         ("modes.generic_repeat = { nudge = 0, block = 0 }\n", "no mode of the policy finds a loop"),
     ],
+    ids=["observe", "mode off"],
 )
 def test_the_tests_fail_under_a_policy_that_stops_the_loops_no_more(recording, tmp_path, text, reason):
     """The policy file that the tests were written for has changed since: they say why the loop is not stopped."""
