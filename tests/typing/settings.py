@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from dataclasses import MISSING, fields
+from dataclasses import fields
 from pathlib import Path
 from textwrap import fill
 
 from otel_loopguard.engine.modes import ROWS
 from otel_loopguard.engine.policy import schema
 from otel_loopguard.engine.policy.policy import Policy, ToolContract
-from otel_loopguard.engine.rule import OF_EVERY_MODE
 from otel_loopguard.engine.settings import ACTIONS
 
 FILE = Path(__file__).resolve().parents[2] / "otel_loopguard/engine/policy/typed.py"
@@ -22,7 +21,7 @@ NAMES = {ACTIONS: "Action | ActionWord", schema.KINDS: f"Kind | Literal{list(sch
 PROBES = {"bool": True, "float": 0.5, "int": 3, "str": "text", "Texts": ["text"], "Route": {"tool": "text"}}
 """By type: a value of it, in an order in which each type comes before those that take its value, too."""
 NOT_IN_SCHEMA = {
-    "modes": "ModeSettings | Mapping[str, Rule | SettingsOfEveryMode]",
+    "modes": "ModeSettings | Mapping[str, Rule | RuleSettings]",
     "tools": "Mapping[str, ToolContract | ToolSettings]",
     "words": "Mapping[str, Texts]",
     "sentences": "Mapping[str, str | Mapping[str, str]]",
@@ -66,37 +65,32 @@ def taken(setting) -> str:
     return next(name for name, value in probes.items() if setting.parse(value) is not None)
 
 
-def _class(name: str, about: str, types: dict[str, str], base: str = "TypedDict") -> str:
+def _class(name: str, about: str, types: dict[str, str]) -> str:
     lines = [f'    """{about}"""', "", *(f"    {key}: {value}" for key, value in types.items())]
-    return "\n".join([f"class {name}({base}, total=False):", *lines])
+    return "\n".join([f"class {name}(TypedDict, total=False):", *lines])
 
 
-def _of_modes(settings) -> dict[str, str]:
-    about = {name: fill(f'    """{one.meaning}"""', 120, subsequent_indent="    ") for name, one in settings.items()}
-    return {name: f"{taken(setting)} | None\n{about[name]}" for name, setting in settings.items()}
+def _of_a_rule(name: str) -> str:
+    setting, modes = schema.RULE[name], " and ".join(f"``{mode}``" for mode in schema.OF_MODES.get(name, ()))
+    about = f"Of {modes}. {setting.meaning}" if modes else setting.meaning
+    text = fill(f'    """{about}', 117, subsequent_indent="    ")
+    return f'{taken(setting)} | None\n{text}"""'
 
 
-def _of_fields(one, schema_of, others) -> dict[str, str]:
+def _of_fields(one, settings, others) -> dict[str, str]:
     """Return the types by field: with None where None is the default."""
-    known = {**{name: taken(setting) for name, setting in schema_of.items()}, **others}
-    return {
-        field.name: known[field.name] + (" | None" if field.default is None else "")
-        for field in fields(one)
-        if field.default is not MISSING or field.default_factory is not MISSING
-    }
+    known = {**{name: taken(setting) for name, setting in settings.items()}, **others}
+    return {field.name: known[field.name] + (" | None" if field.default is None else "") for field in fields(one)}
 
 
 def written() -> str:
     """Return the text of the file."""
-    own = {mode: f"{mode.title().replace('_', '')}Settings" for mode, row in ROWS.items() if row.settings}
-    every = "SettingsOfEveryMode"
     parts = [
         HEAD,
-        _class(every, "The settings that every mode has.", _of_modes(OF_EVERY_MODE)),
-        *(_class(own[mode], f"The settings of ``{mode}``.", _of_modes(ROWS[mode].settings), every) for mode in own),
-        _class("ModeSettings", "The settings by mode.", {mode: f"Rule | {own.get(mode, every)}" for mode in ROWS}),
+        _class("RuleSettings", "The settings of a mode.", {name: _of_a_rule(name) for name in schema.RULE}),
+        _class("ModeSettings", "The settings by mode.", dict.fromkeys(ROWS, "Rule | RuleSettings")),
         _class("ToolSettings", "The settings of a tool.", _of_fields(ToolContract, schema.CONTRACT, NOT_IN_SCHEMA)),
-        _class("PolicySettings", "The settings of a policy.", _of_fields(Policy, {**schema.POLICY}, NOT_IN_SCHEMA)),
+        _class("PolicySettings", "The settings of a policy.", _of_fields(Policy, schema.POLICY, NOT_IN_SCHEMA)),
     ]
     command = [sys.executable, "-m", "ruff", "format", "--stdin-filename", FILE, "-"]
     return subprocess.run(command, input="\n\n".join(parts), capture_output=True, text=True, check=True).stdout

@@ -34,7 +34,6 @@ MISTAKES = [
     'Policy(order="cycle")',
     'Policy(modes={"generic_repeat": {"blok": 3}})',
     'Policy(modes={"generic_repeat": {"block": "3"}})',
-    'Policy(modes={"cycle": {"block_after_reads": 3}})',
     'Policy(modes={"cycle": {"action": "nudg"}})',
     'Policy(tools={"read_*": {"kindd": "read"}})',
     'Policy(tools={"read_*": {"kind": "reed"}})',

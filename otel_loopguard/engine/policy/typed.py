@@ -21,8 +21,8 @@ Texts: TypeAlias = list[str] | tuple[str, ...] | set[str] | frozenset[str]
 Route: TypeAlias = Mapping[str, str | Texts]
 
 
-class SettingsOfEveryMode(TypedDict, total=False):
-    """The settings that every mode has."""
+class RuleSettings(TypedDict, total=False):
+    """The settings of a mode."""
 
     nudge: int | None
     """The run after which a sentence is added to the result."""
@@ -32,126 +32,77 @@ class SettingsOfEveryMode(TypedDict, total=False):
     """This mode's own ceiling; never above the policy's."""
     once: bool | None
     """This mode nudges once a turn, and not again at 2x and 4x."""
-
-
-class PollNoProgressSettings(SettingsOfEveryMode, total=False):
-    """The settings of ``poll_no_progress``."""
-
     min_interval: float | None
-    """The seconds between two runs from which time counts, for calls of every kind; shorter pauses are not added up."""
+    """Of ``poll_no_progress``. The seconds between two runs from which time counts, for calls of every kind; shorter
+    pauses are not added up."""
     min_interval_share: float | None
-    """The same interval as a share of the time for which the result has been the same."""
+    """Of ``poll_no_progress``. The same interval as a share of the time for which the result has been the same."""
     block_if_slow: int | None
-    """The run that reaches the limit if a call that is refused at the third waits each time."""
+    """Of ``poll_no_progress``. The run that reaches the limit if a call that is refused at the third waits each
+    time."""
     patience: float | None
-    """Seconds with equal results after which a poll is refused, however long it waits; 0 = never."""
-
-
-class CycleSettings(SettingsOfEveryMode, total=False):
-    """The settings of ``cycle``."""
-
+    """Of ``poll_no_progress``. Seconds with equal results after which a poll is refused, however long it waits; 0 =
+    never."""
     max_period: int | None
-    """The longest period that is searched for."""
-
-
-class GenericRepeatSettings(SettingsOfEveryMode, total=False):
-    """The settings of ``generic_repeat``."""
-
+    """Of ``cycle``. The longest period that is searched for."""
     block_after_reads: int | None
-    """The run that is refused if news from reading came in between."""
+    """Of ``generic_repeat``. The run that is refused if news from reading came in between."""
     block_if_transient: int | None
-    """The run that is refused after a transient error."""
+    """Of ``generic_repeat``. The run that is refused after a transient error."""
     block_if_acted: int | None
-    """The run of a write that is refused if it succeeds with the same result each time."""
+    """Of ``generic_repeat``. The run of a write that is refused if it succeeds with the same result each time."""
     block_if_acknowledged: int | None
-    """The run that is refused if the tool moves a cursor or its kind is unknown, and the result is an acknowledgement
-    of up to 80 bytes. Also of a lap with one acknowledgement for all its calls, of one call whose results go round, and
-    of a call whose result changed by itself before."""
+    """Of ``generic_repeat``. The run that is refused if the tool moves a cursor or its kind is unknown, and the
+    result is an acknowledgement of up to 80 bytes. Also of a lap with one acknowledgement for all its calls, of one
+    call whose results go round, and of a call whose result changed by itself before."""
     fresh_after_news: int | None
-    """The number of news since the last run from which a repeat is never refused."""
+    """Of ``generic_repeat``. The number of news since the last run from which a repeat is never refused."""
     nudge_after_changes: int | None
-    """The run that is nudged (again at 2x, 4x), whatever came in between; twice that for short results."""
+    """Of ``generic_repeat``. The run that is nudged (again at 2x, 4x), whatever came in between; twice that for
+    short results."""
     abort: int | None
-    """The call that ends the agent's run, if the policy's action is abort."""
-
-
-class SimilarQuerySettings(SettingsOfEveryMode, total=False):
-    """The settings of ``similar_query``."""
-
+    """Of ``generic_repeat``. The call that ends the agent's run, if the policy's action is abort."""
     similarity: float | None
-    """The similarity from which two queries count as similar (0 to 1)."""
-
-
-class SameAnswerSettings(SettingsOfEveryMode, total=False):
-    """The settings of ``same_answer``."""
-
+    """Of ``similar_query``. The similarity from which two queries count as similar (0 to 1)."""
     nudge_if_empty: int | None
-    """The answer at which the model is told, if all of them say that nothing was found."""
+    """Of ``same_answer``. The answer at which the model is told, if all of them say that nothing was found."""
     block_if_empty: int | None
-    """The call that is refused, if all answers say that nothing was found; twice that each time that the model
-    insists."""
-
-
-class VolatileRepeatSettings(SettingsOfEveryMode, total=False):
-    """The settings of ``volatile_repeat``."""
-
+    """Of ``same_answer``. The call that is refused, if all answers say that nothing was found; twice that each time
+    that the model insists."""
     nudge_any_result: int | None
-    """Calls in a row, with any results, after which the model is nudged; 3 times that for calls that wait, 4 times for
-    results that are new."""
-
-
-class RepeatedEffectSettings(SettingsOfEveryMode, total=False):
-    """The settings of ``repeated_effect``."""
-
+    """Of ``volatile_repeat``. Calls in a row, with any results, after which the model is nudged; 3 times that for
+    calls that wait, 4 times for results that are new."""
     block_if_destructive: int | None
-    """The run that is refused for a tool that its server marks as destructive."""
-
-
-class NoNoveltySettings(SettingsOfEveryMode, total=False):
-    """The settings of ``no_novelty``."""
-
+    """Of ``repeated_effect``. The run that is refused for a tool that its server marks as destructive."""
     turns: int | None
-    """With `scope = "conversation"`, turns in a row that made calls and brought the conversation nothing new, at which
-    the next one is reported, without a word to the model; again at 2x, 4x."""
-
-
-class RetryLimitSettings(SettingsOfEveryMode, total=False):
-    """The settings of ``retry_limit``."""
-
+    """Of ``no_novelty``. With `scope = "conversation"`, turns in a row that made calls and brought the conversation
+    nothing new, at which the next one is reported, without a word to the model; again at 2x, 4x."""
     nudge_at_share: float | None
-    """The share of the cap (retry_limit), or of `max_calls` (global_circuit_breaker, where calls are counted), at which
-    the model is nudged."""
-
-
-class GlobalCircuitBreakerSettings(SettingsOfEveryMode, total=False):
-    """The settings of ``global_circuit_breaker``."""
-
-    nudge_at_share: float | None
-    """The share of the cap (retry_limit), or of `max_calls` (global_circuit_breaker, where calls are counted), at which
-    the model is nudged."""
+    """Of ``retry_limit`` and ``global_circuit_breaker``. The share of the cap (retry_limit), or of `max_calls`
+    (global_circuit_breaker, where calls are counted), at which the model is nudged."""
     no_news_nudge: int | None
-    """Calls without news in the turn, after which the model is nudged."""
+    """Of ``global_circuit_breaker``. Calls without news in the turn, after which the model is nudged."""
     no_news_block: int | None
-    """Calls without news in the turn, after which repeats are refused."""
+    """Of ``global_circuit_breaker``. Calls without news in the turn, after which repeats are refused."""
 
 
 class ModeSettings(TypedDict, total=False):
     """The settings by mode."""
 
-    unknown_tool_repeat: Rule | SettingsOfEveryMode
-    nested_repeat: Rule | SettingsOfEveryMode
-    poll_no_progress: Rule | PollNoProgressSettings
-    ping_pong: Rule | SettingsOfEveryMode
-    cycle: Rule | CycleSettings
-    generic_repeat: Rule | GenericRepeatSettings
-    similar_query: Rule | SimilarQuerySettings
-    error_repeat: Rule | SettingsOfEveryMode
-    same_answer: Rule | SameAnswerSettings
-    volatile_repeat: Rule | VolatileRepeatSettings
-    repeated_effect: Rule | RepeatedEffectSettings
-    no_novelty: Rule | NoNoveltySettings
-    retry_limit: Rule | RetryLimitSettings
-    global_circuit_breaker: Rule | GlobalCircuitBreakerSettings
+    unknown_tool_repeat: Rule | RuleSettings
+    nested_repeat: Rule | RuleSettings
+    poll_no_progress: Rule | RuleSettings
+    ping_pong: Rule | RuleSettings
+    cycle: Rule | RuleSettings
+    generic_repeat: Rule | RuleSettings
+    similar_query: Rule | RuleSettings
+    error_repeat: Rule | RuleSettings
+    same_answer: Rule | RuleSettings
+    volatile_repeat: Rule | RuleSettings
+    repeated_effect: Rule | RuleSettings
+    no_novelty: Rule | RuleSettings
+    retry_limit: Rule | RuleSettings
+    global_circuit_breaker: Rule | RuleSettings
 
 
 class ToolSettings(TypedDict, total=False):
@@ -172,7 +123,7 @@ class ToolSettings(TypedDict, total=False):
     interval: float | None
     patience: float | None
     action: Action | ActionWord | None
-    modes: ModeSettings | Mapping[str, Rule | SettingsOfEveryMode]
+    modes: ModeSettings | Mapping[str, Rule | RuleSettings]
 
 
 class PolicySettings(TypedDict, total=False):
@@ -182,7 +133,7 @@ class PolicySettings(TypedDict, total=False):
     conclude_after: int
     abort_after: int
     max_calls: int
-    modes: ModeSettings | Mapping[str, Rule | SettingsOfEveryMode]
+    modes: ModeSettings | Mapping[str, Rule | RuleSettings]
     tools: Mapping[str, ToolContract | ToolSettings]
     words: Mapping[str, Texts]
     dangerous: Texts | None
