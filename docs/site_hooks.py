@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 _MARK = re.compile(r"<!-- generated: (\w+) -->")
 _VARIABLE_HEADING = re.compile(r"^## OTEL_PYTHON_LOOPGUARD_(\w+).*$", re.MULTILINE)
 """The sections of environment variables: the list of a page's contents has no room for the prefix."""
+_BOOSTS = {"docs/how-to": 2, "docs/runbooks": 0.5}
 _LINK = re.compile(r"\]\((\.\./[^)\s]+)\)")
 
 
@@ -30,9 +31,8 @@ def on_page_markdown(markdown: str, page: Any, config: Any, **_: Any) -> str:
 
     The search prefers the pages that answer a question to those that only name its words.
     """
-    if page.file.src_uri.startswith("how-to/"):
-        page.meta["search"] = {"boost": 2}
     folder = posixpath.dirname(f"docs/{page.file.src_uri}")
+    page.meta.setdefault("search", {"boost": _BOOSTS.get(folder, 1)})
 
     def from_site(link: re.Match[str]) -> str:
         target = posixpath.normpath(posixpath.join(folder, link[1]))
