@@ -1,36 +1,60 @@
-# make test     run everything on a fresh machine: create the environment, install, test
-# make demo     show agents in loops being stopped
+# make demo     show agents in loops being stopped; installs the package alone
+# make check    linters, types and the core's tests: create the environment, install, check
+# make test     run everything on a fresh machine
 # make help     list the other targets
 
 VENV   ?= .venv
 PYTHON ?= python3
-UV     := $(shell command -v uv 2>/dev/null)
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
+DEMO   := .envs/demo
+# uv asks the index that pip asks, and trusts the certificates that pip trusts.
+AS_PIP := .ci/as-pip
+INSIDE  = $(AS_PIP) env PATH="$(CURDIR)/$(BIN):$$PATH"
+PYTEST  = $(INSIDE) $(BIN)/python -m pytest
 
 # Tests start hundreds of programs. Each would compile its modules again where the environment forbids to keep them.
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help install test lint unit coverage matrix pythons release site stack dashboards demo example bench accuracy clean
+.PHONY: help install check test needs lint core unit coverage matrix pythons release site stack dashboards demo example bench accuracy clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-$(STAMP): pyproject.toml
-ifneq ($(UV),)
-	@test -x $(BIN)/python || $(UV) venv -q --python "$(PYTHON)" $(VENV)
-	@$(UV) pip install -q --python $(BIN)/python --group dev --group docs -e .
-else
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install -q --disable-pip-version-check --upgrade 'pip>=25.1' uv
-	@$(BIN)/python -m uv pip install -q --python $(BIN)/python --group dev --group docs -e .
-endif
+# $(call environment,FOLDER,PACKAGES): without uv, pip installs it into the environment.
+ifneq ($(shell command -v uv 2>/dev/null),)
+define environment
+	@test -x $(1)/bin/python || $(AS_PIP) uv venv -q --python "$(PYTHON)" $(1)
+	@$(AS_PIP) uv pip install -q --python $(1)/bin/python $(2)
 	@touch $@
+endef
+else
+define environment
+	@test -x $(1)/bin/python || $(PYTHON) -m venv $(1)
+	@$(1)/bin/python -m pip install -q --disable-pip-version-check uv
+	@$(AS_PIP) $(1)/bin/python -m uv pip install -q --python $(1)/bin/python $(2)
+	@touch $@
+endef
+endif
+
+$(STAMP): pyproject.toml
+	$(call environment,$(VENV),--group dev --group docs -e .)
+
+$(DEMO)/.installed: pyproject.toml
+	$(call environment,$(DEMO),-e .)
 
 install: $(STAMP) ## create .venv with everything for development
 
-test: lint unit matrix ## run everything; tests of the collector and Prometheus are skipped if these are not installed
+check: lint core ## linters, types, and the tests of the core: two minutes
+
+test: needs lint unit matrix ## run everything
+
+needs: $(STAMP)
+	@$(BIN)/python -m tests.needs
+
+core: $(STAMP)
+	$(PYTEST) -n $(WORKERS) tests/engine tests/guard tests/policy_files tests/test_house_rules.py tests/test_public_api.py
 
 lint: $(STAMP) ## check with ruff, mypy --strict and import-linter
 	$(BIN)/ruff check .
@@ -47,20 +71,20 @@ lint: $(STAMP) ## check with ruff, mypy --strict and import-linter
 WORKERS := $(shell $(PYTHON) -c "import os; print(min(os.cpu_count() + 1, 8))")
 
 unit: $(STAMP) ## run the tests of .venv, a file in each process
-	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder \
+	$(PYTEST) -n $(WORKERS) --dist loadfile --no-loadscope-reorder \
 	  -o faulthandler_timeout=600 -o faulthandler_exit_on_timeout=true
 
 coverage: $(STAMP) ## run the tests of .venv and list the lines that none reaches; takes three times as long
-	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pytest -q --cov --cov-report=term:skip-covered
+	$(PYTEST) --cov --cov-report=term:skip-covered
 
 matrix: $(STAMP) ## test each framework's oldest and newest version, and each Python, in separate environments
-	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python tests/run_matrix
+	$(INSIDE) $(BIN)/python tests/run_matrix
 
 pythons: $(STAMP) ## run all tests but those of the stack and the report in each supported Python on PATH or in pyenv
-	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python tests/run_matrix --pythons
+	$(INSIDE) $(BIN)/python tests/run_matrix --pythons
 
 release: $(STAMP) ## build the release of the commit into dist/ and check it; publishes nothing
-	PATH="$(CURDIR)/$(BIN):$$PATH" .ci/release
+	$(INSIDE) .ci/release
 
 site: $(STAMP) ## build the documentation as a site into _build/site; a warning is an error
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
@@ -71,8 +95,8 @@ stack: ## install the collector and Prometheus for the tests (Debian; needs Go)
 dashboards: $(STAMP) ## generate dashboards, alert rules and provisioning
 	$(BIN)/python -m dashboards.build
 
-demo: $(STAMP) ## show agents in loops being stopped
-	@$(BIN)/otel-loopguard demo
+demo: $(DEMO)/.installed ## show agents in loops being stopped; installs the package alone
+	@$(DEMO)/bin/otel-loopguard demo
 
 example: $(STAMP) ## run a LangGraph program that is guarded from process start, unchanged
 	@OTEL_TRACES_EXPORTER=none OTEL_METRICS_EXPORTER=none OTEL_LOGS_EXPORTER=none \

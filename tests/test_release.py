@@ -124,8 +124,9 @@ def test_only_one_job_may_publish():
     assert not any("run" in step and "sha256sum" not in step["run"] for step in publish["steps"])
 
 
-def test_actions_are_pinned_by_hash():
+@pytest.mark.parametrize("workflow", sorted(WORKFLOW.parent.glob("*.yml")), ids=lambda path: path.stem)
+def test_actions_are_pinned_by_hash(workflow):
     """A tag of an action can be moved, a hash cannot."""
-    used = re.findall(r"uses: (\S+)", WORKFLOW.read_text("utf-8"))
+    used = re.findall(r"uses: (\S+)", workflow.read_text("utf-8"))
     assert used
     assert [one for one in used if not re.fullmatch(r"[\w./-]+@[0-9a-f]{40}", one)] == []
