@@ -1,4 +1,4 @@
-"""Hooks of mkdocs.yml: references that are generated from the code, and links to files outside of docs/."""
+"""Hooks of mkdocs.yml: what is generated from the code and the README, and links to files outside of docs/."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import os
 import posixpath
 import re
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import otel_loopguard
@@ -24,6 +25,8 @@ _VARIABLE_HEADING = re.compile(r"^## OTEL_PYTHON_LOOPGUARD_(\w+).*$", re.MULTILI
 """The sections of environment variables: the list of a page's contents has no room for the prefix."""
 _BOOSTS = {"docs/how-to": 2, "docs/runbooks": 0.5}
 _LINK = re.compile(r"\]\((\.\./[^)\s]+)\)")
+_README = Path(__file__).parents[1] / "README.md"
+_OF_REPOSITORY = re.compile(r"\]\((?!https?:)(?:docs/)?([^)\s]+)\)")
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, **_: Any) -> str:
@@ -40,6 +43,12 @@ def on_page_markdown(markdown: str, page: Any, config: Any, **_: Any) -> str:
 
     text = _MARK.sub(lambda mark: _GENERATED[mark[1]](), markdown)
     return _LINK.sub(from_site, _VARIABLE_HEADING.sub(r'\g<0> { data-toc-label="\g<1>" }', text))
+
+
+def first_screen() -> str:
+    """Return the README from its title to its first heading, without its badges, which other servers draw."""
+    text = _README.read_text("utf-8").partition("\n")[2].partition("\n## ")[0]
+    return _OF_REPOSITORY.sub(r"](\1)", re.sub(r"^\[!.*\n", "", text, flags=re.MULTILINE)).strip()
 
 
 def commands() -> str:
@@ -88,4 +97,4 @@ def _directives(module: Any) -> Iterator[str]:
 
 # What a detector reads of the history is no promise, so that it is not listed.
 _WITHOUT_MEMBERS = {"History": "\n    options:\n      members: false"}
-_GENERATED = {"commands": commands, "environment": environment, "api": api}
+_GENERATED = {"first_screen": first_screen, "commands": commands, "environment": environment, "api": api}

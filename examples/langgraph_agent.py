@@ -67,8 +67,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--working", action="store_true", help="an agent that makes progress: it reads each file once")
     parser.add_argument("--stubborn", action="store_true", help="a stuck agent that ignores refusals")
+    parser.add_argument("--reads", type=int, metavar="N", help="how often the stuck model asks")
     options = parser.parse_args()
-    files = list(FILES) if options.working else ["config.yaml"] * (30 if options.stubborn else 12)
+    asked = options.reads or (30 if options.stubborn else 12)
+    files = list(FILES) if options.working else ["config.yaml"] * asked
     agent = create_agent(ScriptedModel(files=files, stubborn=options.stubborn), [read_file])
     print(f"The model asks to read: {', '.join(files[:3])}, ...")
     try:

@@ -182,7 +182,7 @@ LOG_TRIP: Final = "loopguard.tool_loop_detected"
 MODE: Final = "loopguard.mode"
 """The shape of the loop.
 
-Holds: a mode of the README's table, ``user_stop``, or the name of a custom detector.
+Holds: a mode of the page "How it decides", ``user_stop``, or the name of a custom detector.
 """
 VERDICT: Final = "loopguard.verdict"
 """The action that the rules want.

@@ -51,7 +51,7 @@ def readme(text: str) -> str:
     names = [one.title for one in _sorted() if one.name != IN_OTHERS]
     cell = f"{', '.join(names[:-1])} and {names[-1]}; MCP clients in them"
     changed, count = re.subn(
-        r"(?<=\| --- \| --- \| --- \|\n\| )[^|]*(?= \| by itself, in a \[run)", lambda _: cell, text
+        r"(?<=\| --- \|\n\| )[^|]*(?= \| \[by itself\]\(docs/frameworks\.md\))", lambda _: cell, text
     )
     assert count == 1, "no row of frameworks"
     return changed

@@ -1,50 +1,64 @@
-"""Draw docs/images/terminal.svg, a real run in a terminal: python -m tests.docs.terminal_picture."""
+"""Draw docs/images/loop.svg, the same program alone and guarded: python -m tests.docs.loop_picture."""
 
 from __future__ import annotations
 
-import io
 import os
 import re
 import subprocess
 import sys
+from html import escape
 from pathlib import Path
-
-from rich.console import Console
-from rich.text import Text
 
 from tests.docs.blocks import ROOT
 from tests.instrumentation.processes import NOTHING_EXPORTED, clean_environment
 
-PICTURE = ROOT / "docs" / "images" / "terminal.svg"
-COLUMNS = 100
-COMMANDS = {
-    "python app.py | tail -n 1": "python examples/langgraph_agent.py | tail -n 1",
-    "opentelemetry-instrument python app.py": "opentelemetry-instrument python examples/langgraph_agent.py",
-}
+PICTURE = ROOT / "docs" / "images" / "loop.svg"
+PROGRAM = "examples/langgraph_agent.py --reads 600"
+ALONE, GUARDED = "python app.py", "otel-loopguard run -- python app.py"
+HOW = {ALONE: f"python {PROGRAM}", GUARDED: f"opentelemetry-instrument python {PROGRAM}"}
 """The commands as the picture shows them, and as they are run."""
+WIDTH, HEIGHT, MARGIN = 880, 250, 28
+SIDES = {ALONE: "#f85149", GUARDED: "#3fb950"}
+"""The colour of each number."""
+
+
+def run(command: str) -> tuple[int, str]:
+    """Run a program; return how often it has read the file, and its answer."""
+    environment = clean_environment(NOTHING_EXPORTED)
+    environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{environment['PATH']}"
+    done = subprocess.run(
+        command, cwd=ROOT, shell=True, env=environment, check=True, text=True, stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    (answer,) = re.findall(r"^The agent answers: (.*)$", done.stdout, re.MULTILINE)
+    (read,) = re.findall(r"^The file was read (\d+) times\.$", done.stdout, re.MULTILINE)
+    return int(read), answer
 
 
 def draw() -> str:
-    """Run the commands and return the picture."""
-    console = Console(record=True, width=COLUMNS, file=io.StringIO(), force_terminal=True, color_system="truecolor")
-    environment = clean_environment({**NOTHING_EXPORTED, "PYTHONUNBUFFERED": "1"})
-    environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{environment['PATH']}"
-    for shown, command in COMMANDS.items():
-        console.print(Text.assemble(("$ ", "dim"), (shown, "bold")))
-        done = subprocess.run(
-            command, cwd=ROOT, shell=True, env=environment, check=True, text=True, stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-        )  # fmt: skip
-        for line in done.stdout.splitlines():
-            is_ours = line.startswith("otel_loopguard:")
-            console.print(Text(line, "yellow" if is_ours else "", overflow="fold"), soft_wrap=False)
-    return console.export_svg(title="a LangGraph agent whose model asks for the same file again and again")
+    """Run both and return the picture."""
+    (alone, _), (guarded, answer) = run(HOW[ALONE]), run(HOW[GUARDED])
+    below = {
+        ALONE: (alone, 'times read_file("config.yaml"),', "and each time the same result"),
+        GUARDED: (guarded, f"ran, number {guarded + 1} was refused. The model:", f"“{answer}”"),
+    }
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-labelledby="title">',
+        f'<title id="title">Alone the program reads a file {alone} times, guarded {guarded} times.</title>',
+        f'<rect width="{WIDTH}" height="{HEIGHT}" rx="10" fill="#0d1117"/>',
+        f'<path d="M{WIDTH // 2} {MARGIN}v{HEIGHT - 2 * MARGIN}" stroke="#30363d"/>',
+    ]
+    for side, (command, colour) in enumerate(SIDES.items()):
+        number, *lines = below[command]
+        x = MARGIN + side * WIDTH // 2
+        parts += [_text(x, 48, 15, "#8b949e", f"$ {command}"), _text(x, 152, 96, colour, str(number))]
+        parts += [_text(x, 194 + 24 * row, 15, "#e6edf3", line) for row, line in enumerate(lines)]
+    return "\n".join([*parts, "</svg>", ""])
 
 
-def text_of(picture: str) -> str:
-    """Return the letters of a picture, with each hash and each id of a turn as one word."""
-    letters = "".join(re.findall(r"<text[^>]*>([^<]*)</text>", picture))
-    return re.sub(r"[0-9a-f]{8,}", "HEX", letters.replace("&#160;", "").replace("\n", ""))
+def _text(x: int, y: int, size: int, colour: str, text: str) -> str:
+    font = f'font-family="ui-monospace, Menlo, Consolas, monospace" font-size="{size}"'
+    return f'<text x="{x}" y="{y}" {font} fill="{colour}">{escape(text, quote=False)}</text>'
 
 
 if __name__ == "__main__":

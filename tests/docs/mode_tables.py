@@ -1,4 +1,4 @@
-"""The tables of modes and settings in the README and on the pages, made from detectors' rows and the policy's schema.
+"""The tables of modes and settings on the pages, made from detectors' rows and the policy's schema.
 
 ``python -m tests.docs.mode_tables`` writes them. A table keeps the order of its rows; a new one comes last. Further
 cells of a row, such as the meaning of a policy's setting, are written by hand and kept.
@@ -47,7 +47,7 @@ WITHOUT_WORDS = [mode for mode, row in ROWS.items() if row.about is None]
 assert not WITHOUT_WORDS, f"no about in the row of: {WITHOUT_WORDS}"
 
 TABLES = {
-    ("README.md", "| mode | the agent ... | told | refused |"): {
+    ("docs/how-it-decides.md", "| mode | the agent ... | told | refused |"): {
         mode: (row.about.agent, row.about.told, row.about.refused) for mode, row in ROWS.items()
     },
     ("docs/how-it-decides.md", "| mode | trips when | told | refused |"): {

@@ -50,3 +50,11 @@ def test_the_site_asks_no_other_server(site):
         for url in re.findall(r'<(?:script|link rel="stylesheet")[^>]*(?:src|href)="(http[^"]*)', page)
     ]
     assert loaded == []
+
+
+def test_the_first_page_is_the_first_screen_of_the_readme(site):
+    """It has the command and the picture, and no picture of another server."""
+    text = (site / "index.html").read_text("utf-8")
+    assert "otel-loopguard run -- python app.py" in re.sub(r"<[^>]*>", "", text)
+    assert '<img alt="Alone the program reads a file' in text
+    assert not re.search(r'<img[^>]*src="http', text)

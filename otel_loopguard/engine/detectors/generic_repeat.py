@@ -128,7 +128,7 @@ ROW = Detector(
         agent="makes the same call and gets the same result, and nothing changed in between that ever changed it",
         told="2nd",
         refused="3rd; 4th or 9th where a result proves little, 13th or 20th between changes "
-        "([why](docs/how-it-decides.md))",
+        "([why](#one-call-repeated))",
         cause="the tool returns something that the model cannot use (empty, truncated, an error in prose)",
     ),
 )

@@ -63,7 +63,7 @@ class Sentences(NamedTuple):
 
 
 class About(NamedTuple):
-    """The words of a mode for people: in the README, the docs, the report."""
+    """The words of a mode for people: in the docs and the report."""
 
     title: str
     """A few words, for the report."""

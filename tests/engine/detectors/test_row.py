@@ -55,7 +55,7 @@ def test_a_row_has_every_part(mode):
 
 @pytest.mark.parametrize("mode", [mode for mode, row in ROWS.items() if row.rule.block])
 def test_the_words_for_people_begin_with_the_default_limits(mode):
-    """Who changes a limit changes the words: the README and the pages are made of them."""
+    """Who changes a limit changes the words: the pages are made of them."""
     rule, about = ROWS[mode].rule, ROWS[mode].about
     words = {limit: said for limit, said in ((rule.nudge, about.told), (rule.block, about.refused)) if limit}
     assert [int(re.match(r"(\d+)(?:st|nd|rd|th)\b", said)[1]) for said in words.values()] == list(words)
