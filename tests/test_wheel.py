@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -118,6 +119,20 @@ def test_the_index_takes_the_files(tool, arguments, distribution):
     """The metadata and the README are what PyPI takes, and the wheel has no stray, empty or doubled file."""
     files = distribution.glob("*.whl" if tool == "check-wheel-contents" else "otel_loopguard-*")
     run("uv", "tool", "run", "-q", tool, *arguments, *files)
+
+
+def test_the_page_at_the_index_leads_to_the_tag(wheel):
+    """Each link and picture is absolute and names a file of this version; the command installs the release."""
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
+        page = archive.read(name).decode().partition("\n\n")[2]
+    links = re.findall(r"\]\(([^)]*)\)", page)
+    own = [re.fullmatch(rf"https://\S+/otel-loopguard/(?:blob/)?v{__version__}/([^#]+)(#.*)?", link) for link in links]
+    assert [link for link in links if not link.startswith("https://")] == []
+    assert len([one for one in own if one and (ROOT / one[1]).exists()]) == len([one for one in own if one]) > 30
+    pictures = re.findall(r"!\[[^]]*\]\((\S+)\)", page)
+    assert len([one for one in pictures if one.startswith("https://raw.githubusercontent.com/")]) == 2
+    assert "pip install otel-loopguard\n" in page
 
 
 def test_the_wheel_names_what_it_holds_of_others(wheel):
