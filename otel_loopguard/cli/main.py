@@ -19,6 +19,14 @@ _WRONG_USE = 2
 _PIPE_BROKEN = 141  # 128 + SIGPIPE, the status that a shell shows for any program
 
 
+_EXAMPLES = """\
+examples:
+  otel-loopguard run -- python app.py     guard a program
+  otel-loopguard watch -- python app.py   refuse nothing, and report the loops
+  otel-loopguard demo                     see agents in loops being stopped
+"""
+
+
 class Command(NamedTuple):
     """A command. ``configure(parser)`` in its module adds the arguments, and sets the default ``run``.
 
@@ -69,7 +77,7 @@ def _near(name: str, names: Collection[str]) -> str:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command of ``argv``, or of the process if it is None, and return the exit status."""
     arguments = list(sys.argv[1:] if argv is None else argv)
-    options = _parser(arguments[0] if arguments else None).parse_args(arguments)
+    options = _parser(arguments[0] if arguments else None).parse_args(arguments or ["--help"])
     with clean_output():
         return _run(options)
 
@@ -102,7 +110,12 @@ def _flush() -> None:
 
 
 def _parser(called: str | None) -> argparse.ArgumentParser:
-    parser = _Parser(prog="otel-loopguard", description="Stops LLM agents that loop, and shows it.")
+    parser = _Parser(
+        prog="otel-loopguard",
+        description="Stops LLM agents that loop, and shows it.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("--version", action="version", version=f"otel-loopguard {__version__}")
     subparsers = parser.add_subparsers(metavar="COMMAND", required=True)
     for command in COMMANDS:

@@ -60,12 +60,19 @@ def test_help_needs_nothing_heavy(name):
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize(("arguments", "said"), [((), "COMMAND"), (("nosuch",), "nosuch")])
-def test_wrong_use_of_the_whole(arguments, said):
-    """No command, or one that is none: a line and status 2."""
-    done = command(*arguments)
+def test_without_a_command_it_shows_the_help():
+    """Who types the name alone sees the commands, and three examples to copy."""
+    done = command()
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == command("--help").stdout
+    assert done.stdout.partition("examples:\n")[2].count("  otel-loopguard ") == 3
+
+
+def test_wrong_use_of_the_whole():
+    """A command that is none: a line and status 2."""
+    done = command("nosuch")
     assert (done.returncode, done.stdout) == (2, "")
-    assert said in done.stderr
+    assert "nosuch" in done.stderr
     assert "Traceback" not in done.stderr
 
 

@@ -88,5 +88,5 @@ def run(arguments: argparse.Namespace) -> int:
     if not arguments.all:
         screen.write(f"All {len(STORIES)} stories, one with LangGraph: otel-loopguard demo --all")
         screen.write("One of them: otel-loopguard demo --story NAME; their names: otel-loopguard demo --list")
-    screen.write("Your own program: otel-loopguard doctor -- python app.py")
+    screen.write("Your own program: otel-loopguard run -- python app.py")
     return 0 if all(result.as_expected for result in results) else 1

@@ -93,16 +93,12 @@ class Narrator:
         self._screen = screen
         self._quoted: set[str] = set()
         """The texts of this story that were shown already, without their digits."""
-        screen.write(
-            "Each line is a call after the decision on it, and the reason. Evidence is what the repeats of a call "
-            f"prove so far. The call that would complete 100{PERCENT} is refused.",
-            "dim",
-        )
 
     def story(self, story: Story, number: int, of: int) -> None:
         """Show the heading of a story."""
         self._quoted.clear()
-        self._screen.write()
+        if number > 1:
+            self._screen.write()
         self._screen.write(f"{number}/{of} {story.name}", "bold cyan")
         self._screen.write(story.title, indent=_INDENT)
 
@@ -148,12 +144,20 @@ def _call_text(ask: Ask) -> str:
 
 
 def _one_line(text: str) -> str:
-    """Return the text for the model in one line, with blanks where it can be folded."""
+    """Return the text for the model in one line, with blanks where it can be folded; of a refusal only its message."""
+    if text.startswith('{"error"'):
+        text = json.loads(text).get("message", text)
     return _UNFOLDABLE.sub(r"\g<0> ", " / ".join(line for line in text.splitlines() if line))
 
 
 def print_summary(screen: Screen, results: Sequence[StoryResult]) -> None:
-    """Show the table, and the tokens with their formula."""
+    """Show what the lines mean, the table, and the tokens with their formula."""
+    screen.write()
+    screen.write(
+        "Each line is a call after the decision on it, and the reason. Evidence is what the repeats of a call "
+        f"prove so far. The call that would complete 100{PERCENT} is refused.",
+        "dim",
+    )
     screen.write()
     screen.table(_HEAD, [_table_row(result) for result in results])
     refused = []

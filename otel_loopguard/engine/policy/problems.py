@@ -10,7 +10,8 @@ from otel_loopguard.engine.quoting import escaped
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-_NEAR_ENOUGH = 60
+_NEAR_ENOUGH = 65
+"""Above the score of two letters of three within a long name: "foo" is not near to "unknown_tool_repeat"."""
 _LONGEST_VALUE = 60
 _LONGEST_NAME = 200
 _MOST_LISTED = 20

@@ -47,6 +47,19 @@ def test_a_short_demo_names_what_else_there_is(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_refusal_is_among_the_first_ten_lines():
+    """Who looks for ten seconds has seen what it is for, in a terminal of 80 columns."""
+    first = command("demo").stdout.splitlines()[:10]
+    assert [line for line in first if line.startswith("   3 refused read_file(")]
+
+
+def test_the_text_of_a_refusal_is_shown_without_its_json():
+    """The message is what matters; it is the same JSON each time."""
+    shown = command("demo", "--story", "generic_repeat").stdout
+    assert "the model reads: read_file was called with these arguments 2 times" in shown
+    assert '"error"' not in shown
+
+
 def test_stories_are_chosen_by_name():
     """--story may be given several times, and shows these in this order."""
     done = command("demo", "--story", "waits_for_a_job", "--story", "cycle")
@@ -99,7 +112,7 @@ def test_a_collector_gets_the_trips():
         (["--otlp", "ftp://somewhere"], "is no address"),
         (["--html", "/nowhere/at/all.html"], "cannot be written"),
         (["--story", "generic_repaet"], "there is no story 'generic_repaet'; did you mean generic_repeat?"),
-        (["--story", "cycle", "--story", "xyz"], "there is no story 'xyz'; `otel-loopguard demo --list` names all."),
+        (["--story", "cycle", "--story", "foo"], "there is no story 'foo'; `otel-loopguard demo --list` names all."),
         (["--story", "cycle", "--all"], "not allowed with argument --story"),
         (["more"], "unrecognized arguments"),
     ],
