@@ -151,13 +151,7 @@ def _one_line(text: str) -> str:
 
 
 def print_summary(screen: Screen, results: Sequence[StoryResult]) -> None:
-    """Show what the lines mean, the table, and the tokens with their formula."""
-    screen.write()
-    screen.write(
-        "Each line is a call after the decision on it, and the reason. Evidence is what the repeats of a call "
-        f"prove so far. The call that would complete 100{PERCENT} is refused.",
-        "dim",
-    )
+    """Show the table, the tokens with their formula, and what the lines of the stories mean."""
     screen.write()
     screen.table(_HEAD, [_table_row(result) for result in results])
     refused = []
@@ -177,6 +171,11 @@ def print_summary(screen: Screen, results: Sequence[StoryResult]) -> None:
     screen.write(
         f"A scripted model has no tokens of its own: {CHARACTERS} characters count as one. A request reads "
         f"{FIRST_TOKENS:,} tokens and all calls before it, and writes a call.",
+        "dim",
+    )
+    screen.write(
+        "Each line is a call after the decision on it, and the reason. Evidence is what the repeats of a call "
+        f"prove so far. The call that would complete 100{PERCENT} is refused.",
         "dim",
     )
 
