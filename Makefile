@@ -46,6 +46,9 @@ $(DEMO)/.installed: pyproject.toml
 
 install: $(STAMP) ## create .venv with everything for development
 
+CORE := engine/test_decide.py engine/test_fold.py engine/test_state.py engine/test_compiled.py engine/test_canonical_traces.py \
+  guard/test_guard.py policy_files test_public_api.py test_house_rules.py
+
 check: lint core ## linters, types, and the tests of the core: two minutes
 
 test: needs lint unit matrix ## run everything
@@ -54,7 +57,7 @@ needs: $(STAMP)
 	@$(BIN)/python -m tests.needs
 
 core: $(STAMP)
-	$(PYTEST) -n $(WORKERS) tests/engine tests/guard tests/policy_files tests/test_house_rules.py tests/test_public_api.py
+	$(PYTEST) -n $(WORKERS) $(addprefix tests/,$(CORE))
 
 lint: $(STAMP) ## check with ruff, mypy --strict and import-linter
 	$(BIN)/ruff check .

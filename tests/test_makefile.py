@@ -85,6 +85,14 @@ def test_nothing_is_said_of_what_is_there(monkeypatch):
     assert needs.lines() == []
 
 
+def test_the_files_of_the_core_exist():
+    """A file that is moved is moved in the Makefile, too."""
+    dry = subprocess.run(["make", "-n", "core"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    named = [word for word in dry.split() if word.startswith("tests/")]
+    assert len(named) > 5
+    assert [path for path in named if not (ROOT / path).exists()] == []
+
+
 def test_what_is_named_exists():
     """Folders and scripts are where the lines say."""
     for folder, (scripts, _) in needs.NEEDS.items():
