@@ -88,6 +88,15 @@ def installed(wheel, tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
+def alone(wheel, tmp_path_factory):
+    """The programs' folder of an environment with the package and what it requires, and no distro."""
+    folder = tmp_path_factory.mktemp("alone") / "venv"
+    run("uv", "venv", "-q", "--python", sys.executable, folder)
+    run("uv", "pip", "install", "-q", "--python", folder / "bin" / "python", wheel)
+    return folder / "bin"
+
+
+@pytest.fixture(scope="module")
 def without_grpc(wheel, tmp_path_factory):
     """The same with one exporter, over HTTP, as docs/design.md has it."""
     folder = tmp_path_factory.mktemp("lean") / "venv"
@@ -168,6 +177,27 @@ def test_a_span_arrives_and_the_loop_is_stopped(programs, request, tmp_path):
         told = run(programs / "opentelemetry-instrument", programs / "python", app, env=environment, cwd=tmp_path)
         assert "tool_loop_detected" in told
         assert [span.name for span in receiver.spans] == ["execute_tool read_file"] * 3
+
+
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [
+        ("run", "otel-loopguard: 3 tool calls, 1 loop.\n  read_file x3: 2 ran, 1 refused\n"),
+        ("watch", "1 of 1 turn looped."),
+        ("doctor", "Loops are stopped here, in the calls that are counted above."),
+    ],
+)
+def test_the_package_alone_runs_programs(command, told, alone, tmp_path):
+    """``otel-loopguard run app.py`` needs no distro and no variable; nor do watch and doctor."""
+    app = tmp_path / "app.py"
+    app.write_text(APP)
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("OTEL_", "PYTHON"))}
+    done = subprocess.run(
+        [alone / "otel-loopguard", command, app],
+        capture_output=True, text=True, timeout=300, check=False, env=environment, cwd=tmp_path,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert told in done.stderr
 
 
 @pytest.mark.parametrize("version", OPENTELEMETRY)

@@ -45,6 +45,7 @@ COMMANDS = (
     Command("doctor", "check that loops are stopped here or in your program; name the remedy if not", "doctor.command"),
     Command("policy", "check a policy file; show a policy and the source of each value", "policy"),
     Command("replay", "judge recorded runs or exported spans by a policy, and show its decisions", "replay.command"),
+    Command("run", "run a program with the guard on; say at its end which loops were stopped", "run.command"),
     Command("stack", "write or check the files for collector, Prometheus, Grafana and compose", "stack"),
     Command(
         "test-from", "write a test for each loop of a recording, which fails if it is not stopped", "test_from.command"

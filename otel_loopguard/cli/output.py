@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from typing import TYPE_CHECKING, Any
@@ -35,8 +36,15 @@ class CleanStream:
 
 @contextmanager
 def clean_output() -> Iterator[None]:
-    """Let the block write its standard output and standard error by way of ``CleanStream``."""
-    with redirect_stdout(CleanStream(sys.stdout)), redirect_stderr(CleanStream(sys.stderr)):
+    """Let the block write its standard output and standard error by way of ``CleanStream``.
+
+    A stream that was closed when the process started is None, and takes no text.
+    """
+    with (
+        open(os.devnull, "w", encoding="utf-8") as nowhere,
+        redirect_stdout(CleanStream(sys.stdout or nowhere)),
+        redirect_stderr(CleanStream(sys.stderr or nowhere)),
+    ):
         yield
 
 

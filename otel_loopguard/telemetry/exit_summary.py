@@ -27,6 +27,9 @@ PASSED: Final = "that would have been refused"
 UNTOLD: Final = "that the model would have been told of"
 """A fate: the calls have run, their results were read in model requests, and the policy only observes."""
 
+_HELPERS: Final = ("from multiprocessing.resource_tracker import", "from multiprocessing.forkserver import")
+"""The beginnings of an argument of processes that multiprocessing starts for itself."""
+
 
 class ExitSummary:
     """The counts of this process. There is no lock: an addition that is lost costs less than a slow call."""
@@ -121,6 +124,11 @@ def _is_worker() -> bool:
     """Return True in a process that ``multiprocessing`` started. A fork is noted by ``after_fork``."""
     processes = sys.modules.get("multiprocessing.process")
     return processes is not None and processes.parent_process() is not None
+
+
+def is_helper() -> bool:
+    """Return True in a process that ``multiprocessing`` started for itself. It runs no code of the program."""
+    return any(text.startswith(_HELPERS) for text in sys.orig_argv)
 
 
 def _has_workers() -> bool:

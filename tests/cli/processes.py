@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tests.instrumentation.processes import clean_environment
 
@@ -21,11 +21,10 @@ def environment(more: Mapping[str, str] | None = None) -> dict[str, str]:
     return clean_environment({**NOTHING_EXPORTED, **(more or {})})
 
 
-def command(*arguments: str, more: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+def command(*arguments: str, more: Mapping[str, str] | None = None, **options: Any) -> subprocess.CompletedProcess[str]:
     """Run it to its end."""
-    return subprocess.run(
-        [*COMMAND, *arguments], env=environment(more), capture_output=True, text=True, timeout=120, check=False
-    )
+    usual: dict[str, Any] = {"env": environment(more), "capture_output": True, "text": True, "timeout": 120}
+    return subprocess.run([*COMMAND, *arguments], check=False, **{**usual, **options})
 
 
 def in_terminal(*arguments: str, columns: int = 120, more: Mapping[str, str] | None = None) -> str:

@@ -31,6 +31,7 @@ QUESTIONS = {
     "what is turn": "how-to/any-code",
     "chat with many messages": "how-to/any-code",
     "MCP": "how-to/mcp",
+    "run command": "how-to/run",
     "LangGraph": "how-to/langgraph",
     "OpenAI Agents": "how-to/openai-agents",
     "Pydantic AI": "how-to/pydantic-ai",

@@ -1,21 +1,26 @@
-"""``otel-loopguard doctor [-- python app.py]``: report whether tool loops are stopped, and what to do if not."""
+"""``otel-loopguard doctor [app.py]``: report whether tool loops are stopped, and what to do if not."""
 
 from __future__ import annotations
 
-import argparse
 import signal
 import sys
+from typing import TYPE_CHECKING
 
+from otel_loopguard.cli.program import add_program, command_of
 from otel_loopguard.engine.quoting import escaped
 from otel_loopguard.errors import LoopGuardError
 from otel_loopguard.private_files import check_writable, write_private
 
+if TYPE_CHECKING:
+    import argparse
+
 _DESCRIPTION = """
 Reports whether tool loops are stopped here, and what to do if not. Without a command it runs a self-test: a small
 program that loops on purpose, started as opentelemetry-instrument starts programs. It also looks for the patches of all
-installed frameworks, and exports nothing. With `-- python app.py` it starts your program the same way, and reports on
-it when it ends: input and output are those of your program, and the findings go to standard error, or to a file
-(--output). It reads the environment variables that your program reads. The hash key is never shown.
+installed frameworks, and exports nothing. With `app.py`,
+`-m module` or `-- command` it starts your program the same way, and reports on it when it ends: input and output are
+those of your program, and the findings go to standard error, or to a file (--output). It reads the environment
+variables that your program reads. The hash key is never shown.
 """
 _EPILOG = """
 Exit status: 0 guarded calls were seen, and nothing breaks the protection (there may be warnings); 1 something breaks
@@ -29,24 +34,18 @@ _SELFTEST = [sys.executable, "-m", "otel_loopguard.cli.doctor.selftest"]
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `doctor`."""
     parser.description, parser.epilog = _DESCRIPTION, _EPILOG
-    parser.usage = "otel-loopguard doctor [-h] [--json] [--output FILE] [-- COMMAND ...]"
+    parser.usage = "otel-loopguard doctor [-h] [--json] [--output FILE] [PROGRAM]"
     parser.add_argument("--json", action="store_true", help="write the report as JSON")
     parser.add_argument("--output", metavar="FILE", help="write the report to this file")
-    parser.add_argument(
-        "command", nargs=argparse.REMAINDER, metavar="-- COMMAND", help="the program to examine, as it is started"
-    )
+    add_program(parser)
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Examine the program, or run the self-test, and write the report."""
-    command = arguments.command[1:] if arguments.command[:1] == ["--"] else arguments.command
-    if arguments.command and arguments.command[0] != "--":
-        raise LoopGuardError(
-            f"unknown argument {arguments.command[0]}: write the program after `--`: doctor -- python app.py"
-        )
-    if arguments.command and not command:
-        raise LoopGuardError("no program after `--`; for example: otel-loopguard doctor -- python app.py")
+    command = command_of(arguments)
+    if not command and arguments.program:
+        raise LoopGuardError("no program after `--`; for example: otel-loopguard doctor app.py")
     if arguments.output:
         _writable(arguments.output)
     from otel_loopguard.cli.doctor.diagnosis import diagnose  # noqa: PLC0415 - `--help` needs none of it

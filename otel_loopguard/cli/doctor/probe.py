@@ -27,6 +27,7 @@ from otel_loopguard.instrumentation.functions import decorator
 from otel_loopguard.instrumentation.patching import Patches
 from otel_loopguard.instrumentation.targets import CallTarget, FrameworkLimit
 from otel_loopguard.telemetry.call_span import CallSpan
+from otel_loopguard.telemetry.exit_summary import is_helper
 from otel_loopguard.telemetry.loop_event import SWALLOWED, Events
 from otel_loopguard.telemetry.meters import Meters
 from otel_loopguard.turns.runs import Runs
@@ -42,8 +43,6 @@ FOLDER = "_OTEL_LOOPGUARD_DOCTOR"
 """The environment variable with the folder for the reports. Without it the probe does nothing."""
 
 _OFTEN_SECONDS = 1.0
-_HELPERS = ("from multiprocessing.resource_tracker import", "from multiprocessing.forkserver import")
-"""The beginnings of an argument of processes that multiprocessing starts for itself."""
 _NEVER = float("-inf")
 _LAST = -100
 
@@ -73,7 +72,7 @@ class Probe:
         """The agents in use that ask for tool calls in plain text."""
         self.unread_requests: Counter[str] = Counter()
         """Requests to models that no patched client has sent, by the end of their path."""
-        self.is_helper = any(text.startswith(_HELPERS) for text in sys.orig_argv)
+        self.is_helper = is_helper()
         """True for a process of multiprocessing that runs no code of the program. It writes no report."""
         self._facts: dict[str, Any] = {}
         self._gathered = _NEVER

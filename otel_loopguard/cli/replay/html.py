@@ -45,9 +45,9 @@ class HtmlReport:
         before = None if turn.earlier is None else bool(turn.earlier[0])
         self._report.add(report.Run(turn.run_id, part, calls, _spent(turn.spent[0]), before))
 
-    def write(self, title: str) -> None:
-        """Write the file, with this title."""
-        self._report.write(title=title, subtitle=f"policy {self._policy}", conditional=True)
+    def write(self, title: str, *, conditional: bool) -> None:
+        """Write the file, with this title. ``conditional`` is as of ``Report.write``."""
+        self._report.write(title=title, subtitle=f"policy {self._policy}", conditional=conditional)
 
 
 def turns_of(judges: Sequence[PolicyJudge], run: RecordedRun, trips: Sequence[Sequence[TripOfRun]]) -> list[report.Run]:

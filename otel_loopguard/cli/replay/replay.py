@@ -80,10 +80,13 @@ class Replay:
         """Replay all lines of these inputs, in order."""
         self._recording.read(readers)
 
-    def write_report(self, title: str) -> None:
-        """Write the HTML report with this title, if one is wanted."""
+    def write_report(self, title: str, *, conditional: bool = True) -> None:
+        """Write the HTML report with this title, if one is wanted.
+
+        ``conditional``: the page says "would be refused", as the guard was not there or did not refuse.
+        """
         if self._html is not None:
-            self._html.write(title)
+            self._html.write(title, conditional=conditional)
 
     def _add(self, judged: Judged) -> None:
         trips = judged.trips

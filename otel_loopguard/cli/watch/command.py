@@ -1,18 +1,19 @@
-"""``otel-loopguard watch``: report the loops of a program (``-- python app.py``), or of received spans (``--otlp``)."""
+"""``otel-loopguard watch``: report the loops of a program (``app.py``), or of received spans (``--otlp``)."""
 
 from __future__ import annotations
 
-import argparse
 import sys
-import tempfile
+from contextlib import closing
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from otel_loopguard.cli.program import add_program, command_of, shell_status
 from otel_loopguard.cli.watch import service
 from otel_loopguard.errors import LoopGuardError
 
 if TYPE_CHECKING:
+    import argparse
+
     from otel_loopguard.engine.policy.policy import Policy
 
 _DESCRIPTION = """
@@ -32,7 +33,6 @@ _NO_CALLS = (
 )
 _ENVIRONMENT = {
     "OTEL_PYTHON_LOOPGUARD_ACTION": "observe",
-    "OTEL_PYTHON_LOOPGUARD_SUMMARY": "off",  # the summary of watch has the same counts
     "OTEL_TRACES_EXPORTER": "none",
     "OTEL_METRICS_EXPORTER": "none",
     "OTEL_LOGS_EXPORTER": "none",
@@ -45,7 +45,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `watch`."""
     parser.description, parser.epilog = _DESCRIPTION, _EPILOG
     parser.usage = (
-        "otel-loopguard watch [-h] [-o FILE] [--record FILE] -- COMMAND ...\n"
+        "otel-loopguard watch [-h] [-o FILE] [--record FILE] PROGRAM\n"
         "       otel-loopguard watch [--otlp [HOST]:PORT] [--otlp-http [HOST]:PORT]\n"
         "                            [--window SECONDS] [--queue MB]\n"
         "                            [--turns conversation|agent|trace]\n"
@@ -53,9 +53,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("-o", "--output", metavar="FILE", default=_REPORT, help=f"the report (default: {_REPORT})")
     parser.add_argument("--record", metavar="FILE", help="keep the spans for `otel-loopguard replay FILE`")
-    parser.add_argument(
-        "command", nargs=argparse.REMAINDER, metavar="-- COMMAND", help="the command that starts the program"
-    )
+    add_program(parser)
     service.configure(parser)
     parser.set_defaults(run=run)
 
@@ -64,37 +62,35 @@ def run(arguments: argparse.Namespace) -> int:
     """Run the program, then judge and report its calls. Return its exit status."""
     if service.is_wanted(arguments):
         return service.run(arguments)
-    command = arguments.command[1:]
-    if arguments.command[:1] != ["--"] or not command:
+    command = command_of(arguments)
+    if not command:
         raise LoopGuardError(
-            "write the program after `--`; for example: otel-loopguard watch -- python app.py. To judge the spans of "
-            "programs that run elsewhere: otel-loopguard watch --otlp :4317"
+            "name the program; for example: otel-loopguard watch app.py. To judge the spans of programs that run "
+            "elsewhere: otel-loopguard watch --otlp :4317"
         )
     # Imported here, because `--help` needs none of these, and they import the SDK.
-    from otel_loopguard.cli.doctor.run_with_probe import run_with  # noqa: PLC0415 - see above
     from otel_loopguard.cli.replay.replay import Replay  # noqa: PLC0415 - see above
     from otel_loopguard.cli.replay.sources import Reader  # noqa: PLC0415 - see above
-    from otel_loopguard.cli.watch.recorder import FILE  # noqa: PLC0415 - see above
-    from otel_loopguard.private_files import write_private  # noqa: PLC0415 - see above
+    from otel_loopguard.cli.watch.recorded_program import RecordedProgram  # noqa: PLC0415 - see above
+    from otel_loopguard.private_files import check_writable  # noqa: PLC0415 - see above
 
     replay = Replay([("enforced", _policy())], json=False, html=arguments.output, if_nothing=_NO_CALLS)
-    # A process that outlives the program may write while the folder is removed.
-    with tempfile.TemporaryDirectory(prefix="loopguard-watch-", ignore_cleanup_errors=True) as name:
-        spans = Path(arguments.record or Path(name) / "spans.jsonl").absolute()
-        write_private(spans, b"")
-        status = run_with(
-            "otel_loopguard.cli.watch.recorder:start", Path(name), command, {**_ENVIRONMENT, FILE: str(spans)}
-        )
-        reader = Reader(str(spans))
+    if arguments.record:
+        check_writable(arguments.record)
+    with closing(RecordedProgram()) as program:
+        status = program.run(command, _ENVIRONMENT)
+        reader = Reader(str(program.spans))
         reader.name = "watch"  # in messages
         replay.files([reader])
+        if arguments.record:
+            program.keep(arguments.record)
     if replay.calls:
         replay.write_report("Watch: every call ran; this is what the guard would have done")
         replay.print_watch(sys.stderr)
         print(f"The report, to be opened in a browser: {arguments.output}", file=sys.stderr)
     if arguments.record:
         print(f"The spans, for `otel-loopguard replay`: {arguments.record}", file=sys.stderr)
-    return status if status >= 0 else 128 - status
+    return shell_status(status)
 
 
 def _policy() -> Policy:

@@ -97,8 +97,8 @@ def is_wanted(options: argparse.Namespace) -> bool:
 
 def run(options: argparse.Namespace) -> int:
     """Receive and judge spans until SIGTERM or SIGINT; then judge and export what was taken, and return 0."""
-    if options.command:
-        raise LoopGuardError("`watch` either runs a program (-- COMMAND) or receives spans (--otlp): leave one out")
+    if options.program or options.module:
+        raise LoopGuardError("`watch` either runs a program (app.py) or receives spans (--otlp): leave one out")
     # Imported here, because `--help` needs none of these, and they import the SDK.
     from otel_loopguard.cli.policy import chosen_policy  # noqa: PLC0415 - see above
     from otel_loopguard.cli.replay.judge import PolicyJudge  # noqa: PLC0415 - see above

@@ -680,9 +680,8 @@ def test_a_process_that_outlives_the_program_does_not_cost_the_report(tmp_path):
     ("arguments", "said"),
     [
         (["--", "no-such-program"], "there is no such program"),
-        (["--", "lg.py"], "did you mean python lg.py?"),
+        (["lg.py"], "lg.py: there is no such file"),
         (["--"], "no program after"),
-        (["app.py"], "write the program after"),
         (["--output", "/nowhere/at/all"], "cannot be written"),
         (["--jsn"], "jsn"),
     ],

@@ -144,11 +144,11 @@ def test_a_program_without_calls_has_no_report(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((), "write the program after `--`"),
-        (("--",), "write the program after `--`"),
-        (("python", "app.py"), "write the program after `--`"),
+        ((), "name the program"),
+        (("--",), "name the program"),
+        (("-m",), "name the module"),
         (("--", "no-such-command"), "no-such-command: there is no such program"),
-        (("--", "app.py"), "did you mean python app.py?"),
+        (("app.py",), "app.py: there is no such file"),
         (("-o", "/no/such/folder/page.html", "--", sys.executable, "-c", "1"), "/no/such/folder"),
         (("--record", "/no/such/folder/spans", "--", sys.executable, "-c", "1"), "/no/such/folder"),
     ],

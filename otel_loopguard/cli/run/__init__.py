@@ -1,0 +1,1 @@
+"""The command ``run``: start a program with the guard on."""

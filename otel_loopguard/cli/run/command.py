@@ -1,0 +1,166 @@
+"""``otel-loopguard run app.py``: run a program with the guard on, and say at its end which loops were stopped."""
+
+from __future__ import annotations
+
+import os
+import signal
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from otel_loopguard.cli.options import add_policy_choice
+from otel_loopguard.cli.output import counted
+from otel_loopguard.cli.program import add_program, command_of, say, shell_status, start
+from otel_loopguard.engine.vocabulary import Action
+from otel_loopguard.errors import LoopGuardError
+from otel_loopguard.private_files import check_writable
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Mapping
+
+    from otel_loopguard.cli.run.loops import Loops
+    from otel_loopguard.cli.watch.recorded_program import RecordedProgram
+
+_DESCRIPTION = """
+Runs your program with the guard on, by the policy of the environment. At its end standard error has one line about its
+tool calls, and one for each loop; if there is a loop, an HTML report is written. Input and output are those of your
+program. OpenTelemetry's exporters are off, unless an endpoint is set (OTEL_EXPORTER_OTLP_ENDPOINT, or that of a
+signal), or an exporter (OTEL_TRACES_EXPORTER and so on).
+"""
+_EPILOG = "Exit status: that of your program, or 128 and the number of the signal that ended it; 2 wrong use."
+_SIGNALLED = 128
+_REPORT = "loopguard-run.html"
+_NOT_STARTED = (
+    "the guard was not started in the program: it is no Python program, or its Python has no otel-loopguard. "
+    "Install it where the program is installed."
+)
+_NO_CALLS = "no tool call was seen. If the program made any: `otel-loopguard doctor -- COMMAND` names the reason."
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `run`."""
+    parser.description, parser.epilog = _DESCRIPTION, _EPILOG
+    parser.usage = (
+        "otel-loopguard run [-h] [-q] [-o FILE] [--record FILE]\n"
+        "                          [--preset NAME | --policy FILE] PROGRAM"
+    )
+    parser.add_argument("-q", "--quiet", action="store_true", help="say nothing at the end")
+    parser.add_argument(
+        "-o", "--output", metavar="FILE", help=f"write a report in any case (default: {_REPORT}, if there is a loop)"
+    )
+    parser.add_argument("--record", metavar="FILE", help="keep the spans for `otel-loopguard replay FILE`")
+    add_policy_choice(parser.add_mutually_exclusive_group())
+    add_program(parser)
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the program, and report its calls. Return its exit status."""
+    command = command_of(arguments)
+    if not command:
+        raise LoopGuardError("name the program; for example: otel-loopguard run app.py")
+    environment = {**_exporters(), **_policy(arguments)}
+    output = _writable(arguments.output or _REPORT, asked=bool(arguments.output))
+    record = _writable(arguments.record, asked=True)
+    # Imported here, because `--help` needs none of these, and they import the SDK.
+    from otel_loopguard.cli.run.loops import Loops  # noqa: PLC0415 - see above
+    from otel_loopguard.cli.watch.recorded_program import RecordedProgram  # noqa: PLC0415 - see above
+    from otel_loopguard.shield import Shield  # noqa: PLC0415 - see above
+
+    try:
+        program = RecordedProgram()
+    except OSError as error:
+        say(f"the program is guarded, and there will be no report: {error.strerror or error}")
+        return shell_status(start(command, environment))
+    with closing(program):
+        status = shell_status(program.run(command, environment))
+        with Shield()("run.report"):
+            loops = Loops(program.spans)
+            if not arguments.quiet:
+                _tell(program, loops, status)
+            if output and (loops.rows or (arguments.output and loops.calls)):
+                _write(program, environment, output, quiet=arguments.quiet)
+            if record:
+                program.keep(record)
+    return status
+
+
+def _exporters() -> dict[str, str]:
+    """Return the variables for telemetry: as under ``opentelemetry-instrument`` where the user has set it up, else off.
+
+    Without exports all spans are sampled, for the report.
+    """
+    is_off = os.environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true"
+    exporters = {}
+    for name in ("TRACES", "METRICS", "LOGS"):
+        endpoints = ("OTEL_EXPORTER_OTLP_ENDPOINT", f"OTEL_EXPORTER_OTLP_{name}_ENDPOINT")
+        usual = "otlp" if any(os.environ.get(one) for one in endpoints) else "none"
+        exporters[f"OTEL_{name}_EXPORTER"] = "none" if is_off else os.environ.get(f"OTEL_{name}_EXPORTER") or usual
+    if exporters["OTEL_TRACES_EXPORTER"] == "none":
+        exporters["OTEL_TRACES_SAMPLER"] = "always_on"
+    return {**exporters, "OTEL_SDK_DISABLED": "false"}
+
+
+def _policy(arguments: argparse.Namespace) -> dict[str, str]:
+    """Return the variable for the chosen policy. Raise a ``PolicyError`` if it has mistakes."""
+    from otel_loopguard.cli.policy import chosen_policy  # noqa: PLC0415 - `--help` needs none of it
+
+    if arguments.preset is None and arguments.policy is None:
+        return {}
+    chosen_policy(arguments.preset, arguments.policy)
+    if arguments.preset is not None:
+        return {"OTEL_PYTHON_LOOPGUARD_PRESET": arguments.preset}
+    return {"OTEL_PYTHON_LOOPGUARD_CONFIG": str(Path(arguments.policy).absolute())}
+
+
+def _writable(path: str | None, *, asked: bool) -> str | None:
+    """Return the path, or None if a file that was asked for cannot be written there: that is said before the start."""
+    if path is None or not asked:
+        return path
+    try:
+        check_writable(path)
+    except OSError as error:
+        say(f"{path} cannot be written ({error.strerror}); the program runs without it")
+        return None
+    return path
+
+
+def _tell(program: RecordedProgram, loops: Loops, status: int) -> None:
+    """Say what was seen."""
+    if loops.calls:
+        found = counted(len(loops.rows), "loop") if loops.rows else "no loop"
+        say("\n  ".join([f"{counted(loops.calls, 'tool call')}, {found}.", *loops.shown]))
+    else:
+        say(_NO_CALLS if program.is_seen else _NOT_STARTED)
+    for sentence in program.unseen:
+        say(sentence)
+    if status > _SIGNALLED:
+        say(f"the program was ended by {_signal(status - _SIGNALLED)}.")
+    for number in program.running:
+        say(f"process {number} of the program goes on: it is guarded, and not recorded any more.")
+
+
+def _signal(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def _write(program: RecordedProgram, environment: Mapping[str, str], output: str, *, quiet: bool) -> None:
+    """Write the HTML report."""
+    from otel_loopguard.cli.replay.replay import Replay  # noqa: PLC0415 - most runs have no loop
+    from otel_loopguard.cli.replay.sources import Reader  # noqa: PLC0415 - see above
+    from otel_loopguard.policy_files.load import load_environment  # noqa: PLC0415 - see above
+
+    policy = load_environment({**os.environ, **environment}).policy
+    try:
+        replay = Replay([("in force", policy)], json=False, html=output)
+        replay.files([Reader(str(program.spans))])
+        replay.write_report("Run: the tool calls and their loops", conditional=policy.action < Action.BLOCK)
+    except LoopGuardError as error:
+        say(str(error))
+        return
+    if not quiet:
+        say(f"the report: {Path(output).absolute().as_uri()}")

@@ -1,0 +1,269 @@
+"""``otel-loopguard run``: programs that are started as a user starts them, and end in all the ways that programs do."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import resource
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from tests.cli.processes import COMMAND, command
+from tests.instrumentation.processes import ROOT, clean_environment
+from tests.models.scripts import Looping, Working, call
+from tests.models.server import Server
+from tests.telemetry.otlp import receiver as receiving
+
+LOOP = """
+import os, signal, sys, time
+import otel_loopguard as loopguard
+
+def loop(calls):
+    with loopguard.turn():
+        for _ in range(calls):
+            loopguard.call("look", {"path": "SECRET"}, lambda path: "text")
+"""
+FOUND = "otel-loopguard: 6 tool calls, 1 loop.\n  look x6: 2 ran, 4 refused\n"
+
+
+def ran(folder, text, *options, more=None, **process):
+    """The process of a run of this program, in a folder of its own."""
+    (folder / "app.py").write_text(LOOP + text)
+    return run("app.py", folder=folder, options=options, more=more, **process)
+
+
+def run(*program, folder, options=(), more=None, **process):
+    """The process of a run of a program."""
+    return command("run", *options, *program, cwd=folder, env=clean_environment(more), **process)
+
+
+def said(done):
+    """The lines of the command, without those of the guard in the program."""
+    return [line for line in done.stderr.splitlines() if not line.startswith("otel_loopguard:")]
+
+
+@pytest.mark.parametrize(
+    ("script", "lines"),
+    [
+        (
+            Looping(call("read_file", path="a.txt"), rounds=25),
+            ["otel-loopguard: 9 tool calls, 1 loop.", "  read_file x9: 9 ran, tools withdrawn at 9"],
+        ),
+        (Working(call("read_file", path="a.txt")), ["otel-loopguard: 1 tool call, no loop."]),
+    ],
+)
+def test_a_loop_over_a_model_client_is_stopped(script, lines, tmp_path):
+    """No setting and no line of code: one line at the end, and one for the loop, with a link to its report."""
+    pytest.importorskip("openai")
+    with Server(script).running() as server:
+        module = ("-m", "tests.models.loops", "openai.chat", server.url, "task-1: whose file is it?")
+        done = run(*module, folder=tmp_path, more={"PYTHONPATH": str(ROOT)})
+    report = tmp_path / "loopguard-run.html"
+    found = [f"otel-loopguard: the report: {report.as_uri()}"] if len(lines) > 1 else []
+    assert (done.returncode, said(done)) == (0, lines + found)
+    assert report.exists() == bool(found)
+
+
+def test_the_program_has_its_arguments_its_input_and_its_output(tmp_path):
+    """Options after the program are the program's; the command writes nothing to standard output."""
+    (tmp_path / "app.py").write_text("import sys; print(sys.argv[1:], sys.stdin.read()); sys.exit(3)")
+    done = run("app.py", "--quiet", "--", "-o", folder=tmp_path, input="text")
+    assert (done.returncode, done.stdout) == (3, "['--quiet', '--', '-o'] text\n")
+
+
+def test_the_files_that_are_asked_for_are_written(tmp_path):
+    """A report also without a loop, and the spans for replay; no argument is in them. With --quiet no word is said."""
+    done = ran(tmp_path, "loop(1)", "-q", "-o", "mine.html", "--record", "spans.jsonl")
+    assert (done.returncode, said(done)) == (0, [])
+    page, spans = (tmp_path / "mine.html").read_text(), (tmp_path / "spans.jsonl").read_text()
+    assert "look" in page
+    assert "loopguard.outcome" in json.loads(spans)["resourceSpans"].__str__()
+    assert "SECRET" not in page + spans
+
+
+@pytest.mark.parametrize(
+    ("options", "more", "row"),
+    [
+        (("--preset", "repeat_hint"), {}, None),
+        ((), {"OTEL_PYTHON_LOOPGUARD_ACTION": "observe"}, "  look x6: 6 ran, 4 of them would have been refused"),
+    ],
+)
+def test_the_policy_is_in_force(options, more, row, tmp_path):
+    """That of an option or of the environment: under a milder one all calls run."""
+    done = ran(tmp_path, "loop(6)", *options, more=more)
+    assert ("otel-loopguard: 6 tool calls, no loop." if row is None else row) in said(done)
+
+
+@pytest.mark.parametrize("name", ["OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"])
+def test_telemetry_goes_to_an_endpoint_that_is_set(name, tmp_path):
+    """Its spans are exported as they are recorded."""
+    with receiving() as receiver:
+        endpoint = receiver.environment["OTEL_EXPORTER_OTLP_ENDPOINT"]
+        done = ran(tmp_path, "loop(6)", more={**receiver.environment, name: endpoint})
+        assert len(receiver.spans) == 6
+    assert FOUND in done.stderr
+
+
+# --- programs that end in other ways -------------------------------------------------------------------------------
+
+
+def test_a_program_that_a_signal_ends_is_reported(tmp_path):
+    """The status is that of a shell, and the line names the signal."""
+    done = ran(tmp_path, "loop(6)\nos.kill(os.getpid(), 9)")
+    assert done.returncode == 128 + signal.SIGKILL
+    assert FOUND + "otel-loopguard: the program was ended by SIGKILL.\n" in done.stderr
+
+
+def test_a_signal_to_the_command_reaches_the_program(tmp_path):
+    """SIGHUP and SIGTERM, as a service manager or a closed terminal sends them, end the program in its own way."""
+    (tmp_path / "app.py").write_text(
+        LOOP + "for number in (1, 15): signal.signal(number, lambda number, _: sys.exit(number))\n"
+        "loop(6)\nprint('ready', flush=True)\ntime.sleep(60)"
+    )
+    for number in (signal.SIGHUP, signal.SIGTERM):
+        with subprocess.Popen(
+            [*COMMAND, "run", "app.py"],
+            cwd=tmp_path, env=clean_environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        ) as process:  # fmt: skip
+            assert process.stdout.readline() == "ready\n"
+            process.send_signal(number)
+            _, errors = process.communicate(timeout=60)
+        assert process.returncode == number
+        assert FOUND in errors
+
+
+def test_the_calls_of_forked_processes_are_in_one_line(tmp_path):
+    """Also those of one that ends without the interpreter's exit."""
+    text = "child = os.fork()\nif not child:\n    loop(6)\n    os._exit(0)\nos.waitpid(child, 0)\nloop(1)"
+    assert "otel-loopguard: 7 tool calls, 1 loop." in said(ran(tmp_path, text))
+
+
+def test_a_process_that_is_left_behind_is_named(tmp_path):
+    """A daemon goes on guarded; the command ends with the status of the program that it started."""
+    text = (
+        "ours, theirs = os.pipe()\nif os.fork():\n    os.read(ours, 1)\n    os._exit(4)\n"
+        "os.setsid()\nos.write(theirs, b'1')\nfor fd in (0, 1, 2): os.close(fd)\ntime.sleep(300)"
+    )
+    done = ran(tmp_path, "loop(1)\n" + text)
+    assert done.returncode == 4
+    assert len(said(done)) == 2
+    assert said(done)[1].endswith("of the program goes on: it is guarded, and not recorded any more.")
+    os.kill(int(said(done)[1].split()[2]), signal.SIGKILL)
+
+
+def test_a_program_that_is_no_python_is_named(tmp_path):
+    """Its status is kept, and the line says that nothing was guarded."""
+    done = run("--", "ls", "/nowhere", folder=tmp_path)
+    assert done.returncode == 2
+    assert "the guard was not started in the program" in done.stderr
+
+
+def test_a_python_without_the_package_is_named_before_it_starts(tmp_path):
+    """With the command that installs it there. The program runs as it would alone."""
+    subprocess.run(["uv", "venv", "-q", "--python", sys.executable, tmp_path / "bare"], check=True)
+    python = tmp_path / "bare" / "bin" / "python"
+    (tmp_path / "app.py").write_text("import sys; print('mine', file=sys.stderr); sys.exit(5)")
+    done = run("--", str(python), "app.py", folder=tmp_path)
+    assert done.returncode == 5
+    assert f"is not installed for {python}" in said(done)[0]
+    assert f"{python} -m pip install otel-loopguard" in said(done)[0]
+    assert said(done)[1] == "mine"
+
+
+def test_a_program_without_a_call_names_the_doctor(tmp_path):
+    """A program that ends at once is no fault, and the line has the next step."""
+    done = ran(tmp_path, "")
+    assert (done.returncode, len(said(done))) == (0, 1)
+    assert "no tool call was seen" in done.stderr
+    assert "otel-loopguard doctor" in done.stderr
+
+
+# --- files and streams that cannot be written ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("option", ["-o", "--record"])
+@pytest.mark.parametrize(("path", "why"), [("/no/such/folder/file", "No such file"), ("/dev/full", "No space left")])
+def test_a_file_that_cannot_be_written_is_one_line(option, path, why, tmp_path):
+    """The program runs all the same, and is guarded."""
+    done = ran(tmp_path, "loop(6)\nsys.exit(3)", option, path)
+    assert done.returncode == 3
+    (line,) = [line for line in said(done) if path in line]
+    assert why in line
+    assert "Traceback" not in done.stderr
+    assert FOUND in done.stderr
+
+
+def test_a_full_disk_costs_the_report_only(tmp_path):
+    """The program goes on when the recording cannot grow, and a line says why calls are missing."""
+    text = "import resource\nloop(1)\nresource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))\nloop(1)\nsys.exit(3)"
+    done = ran(tmp_path, text)
+    assert done.returncode == 3
+    assert done.stderr.count("A call cannot be recorded (File too large)") == 1
+    assert "otel-loopguard: 1 tool call, no loop." in said(done)
+
+
+def test_without_any_room_the_program_is_guarded(tmp_path):
+    """There is no folder for the recording: the guard's own line at exit has the counts."""
+    done = ran(tmp_path, "loop(6)", preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0)))
+    assert done.returncode == 0
+    assert "the program is guarded, and there will be no report" in said(done)[0]
+    assert "otel_loopguard: 6 tool calls, 1 loop" in done.stderr
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-", ">/dev/full 2>/dev/full"])
+def test_closed_streams_change_nothing(closed, tmp_path):
+    """The status is that of the program, and the report is written."""
+    (tmp_path / "app.py").write_text(LOOP + "loop(6)\nos._exit(3)")
+    shell = f'"$0" -m otel_loopguard.cli.main run app.py {closed}'
+    done = subprocess.run(
+        ["sh", "-c", shell, sys.executable],
+        cwd=tmp_path, env=clean_environment(), capture_output=True, text=True, check=False, timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 3
+    assert (tmp_path / "loopguard-run.html").exists()
+    assert "Traceback" not in done.stdout + done.stderr
+
+
+def test_a_terminal_that_closes_does_not_end_a_program_that_goes_on(tmp_path):
+    """Under nohup the program runs to its end, and the report is written."""
+    (tmp_path / "app.py").write_text(
+        LOOP + "print('ready', flush=True)\nos.read(int(sys.argv[1]), 1)\nloop(6)\nos._exit(3)"
+    )
+    ours, theirs = pty.openpty()
+    reading, writing = os.pipe()
+    with subprocess.Popen(
+        ["nohup", *COMMAND, "run", "app.py", str(reading)],
+        cwd=tmp_path, env=clean_environment(), stdin=theirs, stdout=subprocess.PIPE, stderr=theirs,
+        pass_fds=[reading], start_new_session=True,
+    ) as process:  # fmt: skip
+        os.close(theirs)
+        assert process.stdout.readline() == b"ready\n"
+        os.close(ours)
+        os.write(writing, b"1")
+        assert process.wait(timeout=60) == 3
+    assert (tmp_path / "loopguard-run.html").exists()
+    for fd in (reading, writing):
+        os.close(fd)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((), "name the program"),
+        (("no-such.py",), "no-such.py: there is no such file"),
+        (("--", "no-such-program"), "no-such-program: there is no such program"),
+        (("-m",), "-m: name the module"),
+        (("--preset", "no_such", "--", "ls"), "no_such"),
+        (("--policy", "no-such.toml", "--", "ls"), "no-such.toml"),
+    ],
+)
+def test_wrong_use_is_a_line(arguments, message, tmp_path):
+    """The status is 2, and nothing is started."""
+    done = run(*arguments, folder=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
