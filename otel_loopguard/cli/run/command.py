@@ -29,7 +29,6 @@ program. OpenTelemetry's exporters are off, unless an endpoint is set (OTEL_EXPO
 signal), or an exporter (OTEL_TRACES_EXPORTER and so on).
 """
 _EPILOG = "Exit status: that of your program, or 128 and the number of the signal that ended it; 2 wrong use."
-_SIGNALLED = 128
 _REPORT = "loopguard-run.html"
 _NOT_STARTED = (
     "the guard was not started in the program: it is no Python program, or its Python has no otel-loopguard. "
@@ -74,7 +73,7 @@ def run(arguments: argparse.Namespace) -> int:
         say(f"the program is guarded, and there will be no report: {error.strerror or error}")
         return shell_status(start(command, environment))
     with closing(program):
-        status = shell_status(program.run(command, environment))
+        status = program.run(command, environment)
         with Shield()("run.report"):
             loops = Loops(program.spans)
             if not arguments.quiet:
@@ -83,7 +82,7 @@ def run(arguments: argparse.Namespace) -> int:
                 _write(program, environment, output, quiet=arguments.quiet)
             if record:
                 program.keep(record)
-    return status
+    return shell_status(status)
 
 
 def _exporters() -> dict[str, str]:
@@ -135,8 +134,8 @@ def _tell(program: RecordedProgram, loops: Loops, status: int) -> None:
         say(_NO_CALLS if program.is_seen else _NOT_STARTED)
     for sentence in program.unseen:
         say(sentence)
-    if status > _SIGNALLED:
-        say(f"the program was ended by {_signal(status - _SIGNALLED)}.")
+    if status < 0:
+        say(f"the program was ended by {_signal(-status)}.")
     for number in program.running:
         say(f"process {number} of the program goes on: it is guarded, and not recorded any more.")
 

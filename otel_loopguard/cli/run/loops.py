@@ -125,8 +125,8 @@ def _row(calls: list[_Call]) -> str:
         number = sum(call.outcome == outcome and not call.has_run for call in calls)
         if number:
             parts.append(f"{number:,} {word}")
-    if answers is not None:
-        parts.append(f"tools withdrawn at {answers:,}")
     if ended is not None:
         parts.append(f"run ended at {ended:,}")
+    elif answers is not None:
+        parts.append(f"tools withdrawn at {answers:,}")
     return f"{names} x{len(calls):,}: {', '.join(parts)}"

@@ -98,12 +98,14 @@ def test_the_policy_is_in_force(options, more, row, tmp_path):
     assert ("otel-loopguard: 6 tool calls, no loop." if row is None else row) in said(done)
 
 
-@pytest.mark.parametrize("name", ["OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"])
-def test_telemetry_goes_to_an_endpoint_that_is_set(name, tmp_path):
+@pytest.mark.parametrize(
+    ("name", "path"), [("OTEL_EXPORTER_OTLP_ENDPOINT", ""), ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "/v1/traces")]
+)
+def test_telemetry_goes_to_an_endpoint_that_is_set(name, path, tmp_path):
     """Its spans are exported as they are recorded."""
     with receiving() as receiver:
-        endpoint = receiver.environment["OTEL_EXPORTER_OTLP_ENDPOINT"]
-        done = ran(tmp_path, "loop(6)", more={**receiver.environment, name: endpoint})
+        protocol = {"OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf"}
+        done = ran(tmp_path, "loop(6)", more={**protocol, name: receiver.endpoint + path})
         assert len(receiver.spans) == 6
     assert FOUND in done.stderr
 
