@@ -117,10 +117,10 @@ def _row(calls: list[_Call]) -> str:
     names = ", ".join(tools[:_MOST_TOOLS]) + (", ..." if len(tools) > _MOST_TOOLS else "")
     ended = next((number for number, call in enumerate(calls, 1) if call.action is Action.ABORT), None)
     answers = next((number for number, call in enumerate(calls, 1) if call.action is Action.CONCLUDE), None)
-    passed = sum(call.is_loop and call.action < Action.REUSE and not call.has_run for call in calls)
+    is_observed = any(call.is_loop and call.action < Action.REUSE and not call.has_run for call in calls)
     parts = [f"{sum(call.ran for call in calls):,} ran"]
-    if passed:
-        parts.append(f"{passed:,} of them would have been refused")
+    if is_observed:  # their number is not known: not each of them is reported
+        parts.append("only observed")
     for outcome, word in (("reused", "given an earlier result"), ("blocked", "refused")):
         number = sum(call.outcome == outcome and not call.has_run for call in calls)
         if number:

@@ -54,7 +54,7 @@ SIMILAR = trip("block", mode="similar_query")
         ),
         (
             [("a", "look", 1, trip("observe", "executed", verdict="block"))] * 2,
-            ["look x2: 2 ran, 2 of them would have been refused"],
+            ["look x2: 2 ran, only observed"],
         ),
         ([("a", "look", 1, trip("reuse", "reused"))], ["look x1: 0 ran, 1 given an earlier result"]),
         ([("a", "look", 1, BLOCK), ("b", "look", 1, BLOCK)], ["look x1: 0 ran, 1 refused"] * 2),
