@@ -26,7 +26,7 @@ ENVIRONMENT = "import json, os; print(json.dumps({k: v for k, v in os.environ.it
 
 def lines(stderr: str) -> list[str]:
     """The lines that are about neither refusals nor calls."""
-    of_calls = re.compile(r"otel_loopguard: (Refused |Turn |\d+ tool calls)")
+    of_calls = re.compile(r"otel_loopguard: (Refused |Ended |\d+ tool calls)")
     return [line for line in stderr.splitlines() if not of_calls.match(line)]
 
 

@@ -17,6 +17,7 @@ from otel_loopguard.engine.modes import DEFAULT_RULES, ROWS, Mode
 from otel_loopguard.engine.policy.check import dotted
 from otel_loopguard.engine.policy.policy import Policy, ToolContract
 from otel_loopguard.engine.policy.problems import Problem
+from otel_loopguard.engine.quoting import ordinal
 from otel_loopguard.engine.rule import Rule
 from otel_loopguard.engine.tools.contracts import Contracts, specificity
 from otel_loopguard.engine.vocabulary import Action, Outcome, ToolCall
@@ -254,7 +255,7 @@ def _overtaken(policy: Policy, path: Path, value: int) -> str | None:
     tool, loop, latest = max(drawn, key=lambda one: one[-1].refused[0])
     place = latest.refused[0]
     named = loop.name if tool in path else f"{loop.name} of {tool}"
-    reason = f"of {named}, {latest.mode} refuses the {_ordinal(place)}; raise that limit, too."
+    reason = f"of {named}, {latest.mode} refuses the {ordinal(place)}; raise that limit, too."
     if not any(changes(None, *one) for one in drawn):  # as if the file did not have it
         return f"has no effect: {reason}"
     lower = range(min(value - 1, place), 0, -1)
@@ -356,8 +357,3 @@ def _with(policy: Policy, path: Path, value: int | None) -> Policy:
 
 def _with_rule(modes: Mapping[str, Rule], path: Path, value: int | None) -> dict[str, Rule]:
     return {**modes, path[-2]: Rule(**{**modes.get(path[-2], Rule()).settings, path[-1]: value})}
-
-
-def _ordinal(number: int) -> str:
-    last = "th" if 10 <= number % 100 <= 20 else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
-    return f"{number}{last}"

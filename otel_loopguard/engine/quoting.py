@@ -48,3 +48,9 @@ def escaped(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(one if one.isprintable() or one in "\n\t" else json.dumps(one)[1:-1] for one in text)
+
+
+def ordinal(number: int) -> str:
+    """Return a number as it counts in English: 1st, 2nd, 11th."""
+    last = "th" if 10 <= number % 100 <= 20 else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number}{last}"

@@ -531,7 +531,8 @@ class Exchange:
         elif one.turn is not None and one.turn.conclusion_due and self._request.tools != frozenset():
             body = self._concluding(body)
             one.concluded, one.withdrawn = True, one.whole
-            self._reader.providers.events.log_conclusion(one.turn.id)
+            around = trace.get_current_span().get_span_context()
+            self._reader.providers.events.log_conclusion(one.turn, one.trace or around)
             last = one.last_result()
             if last is None:
                 one.turn.conclude()

@@ -168,8 +168,8 @@ class Runtime:
 
     def _turn_over(self, turn: Turn) -> None:
         self.providers.count_turn(turn.calls)
-        with self.shield("turn.sum_up"):
-            self.providers.events.sum_up(turn.id)
+        with self.shield("turn.forget"):
+            self.providers.events.forget(turn.id)
         with self.shield("turn.end"):
             self.usage.close(turn.id)
         with self.shield("turn.compare"):

@@ -264,7 +264,7 @@ class CallSpan(InContext):
         if trip is not None:
             self._report(trip, span)
         elif record is not None and record.capped is not None:  # not due to be reported again
-            self._log(record.capped)
+            self._log(record.capped, span)
         if trip is not None or meters.measures_this_check():
             meters.check(seconds, self._context_with(span))
 
@@ -307,11 +307,12 @@ class CallSpan(InContext):
             span.set_attributes(tripped_attributes(trip, record))
         events.emit(trip, self.name, first, span, context, record=record, identity=self._identity())
         self._outlets.meters.trip(trip, self.name, first, context)
-        self._log(trip)
+        self._log(trip, span)
 
-    def _log(self, trip: Trip) -> None:
+    def _log(self, trip: Trip, span: Span) -> None:
         record, turn = self._decision.record, self.scope.turn
-        self._providers.events.log(trip, self.name, record, turn, has_run=self._has_run)
+        ids, call_id = span.get_span_context(), self.call.call_id
+        self._providers.events.log(trip, self.name, record, turn, span=ids, call_id=call_id, has_run=self._has_run)
 
     def _identity(self) -> dict[str, Any]:
         """Return the attributes that identify the call and its turn."""

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import logging
-from collections import Counter, defaultdict
+from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
+from opentelemetry.trace import format_trace_id
+
 from otel_loopguard import semconv
-from otel_loopguard.engine.quoting import clean_name
+from otel_loopguard.engine.quoting import clean_name, ordinal
 from otel_loopguard.engine.vocabulary import OVER_TURNS, USER_STOP, Action
-from otel_loopguard.telemetry.exit_summary import PASSED, REFUSED, UNTOLD, calls_of
+from otel_loopguard.telemetry.exit_summary import PASSED, REFUSED, UNTOLD
 from otel_loopguard.telemetry.log_throttle import LogThrottle, left_out_before
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from opentelemetry.context import Context
-    from opentelemetry.trace import Span
+    from opentelemetry.trace import Span, SpanContext
 
+    from otel_loopguard.engine.policy.policy import Policy
     from otel_loopguard.engine.vocabulary import First, Record, Trip
     from otel_loopguard.guard.turn import Turn
     from otel_loopguard.telemetry.exit_summary import ExitSummary
@@ -38,15 +41,16 @@ logger.addFilter(_name_the_package)
 SWALLOWED: Final = 3
 """Aborts of one turn after which the log says that the program goes on."""
 _MOST_TURNS: Final = 10_000
+_WITHDREW: Final = "Withdrew the tools{after} so that the model answers"
 _AT_A_CALL: Final = {
     Action.OBSERVE: "Would have refused",
     Action.NUDGE: "Would have refused",
-    Action.ABORT: "Raised ToolLoopError at",
+    Action.ABORT: "Ended the run{after} at",
 }
 _AT_A_REQUEST: Final = {
-    Action.OBSERVE: "Would have nudged the model after",
-    Action.CONCLUDE: "The model is asked for an answer, with its tools withdrawn, after",
-    Action.ABORT: "Ended the run at a model request after",
+    Action.OBSERVE: "Would have told the model of",
+    Action.CONCLUDE: f"{_WITHDREW}, at",
+    Action.ABORT: "Ended the run{after} at",
 }
 """The beginning of a log line: of a call before it runs, and of a call that has run and was read in a request."""
 _FATES_AT_A_CALL: Final = {
@@ -59,24 +63,42 @@ _FATES_AT_A_CALL: Final = {
 _FATES_AT_A_REQUEST: Final = {Action.OBSERVE: UNTOLD}
 _DOCS: Final = "https://github.com/otel-loopguard/otel-loopguard/tree/main/docs"
 _REFUSED: Final = (
-    ". To observe and refuse nothing, set OTEL_PYTHON_LOOPGUARD_ACTION=observe. "
-    f"If this was no loop: {_DOCS}/how-to/refused-too-much.md"
+    f" To refuse nothing, set OTEL_PYTHON_LOOPGUARD_ACTION=observe. No loop? {_DOCS}/how-to/refused-too-much.md"
 )
-_BELOW: Final = f". It ran: its action is %s; the action block would refuse it. Docs: {_DOCS}/watch.md"
+_ENDED: Final = f" Catch ToolLoopError to answer the user: {_DOCS}/how-to/catch-tool-loop-error.md"
+_BELOW: Final = f" It ran: the action %s refuses nothing. {_DOCS}/watch.md"
 _BELOW_AT_A_REQUEST: Final = (
-    f". It ran: its action is %s; the action block would nudge the model, then ask it for an answer without tools. "
-    f"Docs: {_DOCS}/watch.md"
+    " It ran: the action %s only reports; block would tell the model, then ask it for an answer without tools. "
+    f"{_DOCS}/watch.md"
 )
 _OUTSIDE: Final = (
-    ". It ran, because it belongs to no known agent run. To have such calls guarded, put one message's work into "
+    " It ran, because it belongs to no known agent run. To have such calls guarded, put one message's work into "
     "`with otel_loopguard.turn():`, or set OTEL_PYTHON_LOOPGUARD_ENFORCE_WITHOUT_TURN=true, under which unrelated "
-    "requests may share a turn"
+    "requests may share a turn."
 )
 _UNPROVEN: Final = (
-    ". It ran, because the shared store did not answer: another process may have changed something since it ran before"
+    " It ran, because the shared store did not answer: another process may have changed something since it ran before."
 )
-"""The advice at the end of the first line of a kind: on a refused call, on a call that ran because of the policy's
-action, on a call outside of any run, and on a call of a shared turn without proof."""
+"""The advice at the end of the first line of a kind: on a refused call, on the end of a run, on a call that ran because
+of the policy's action, on a call outside of any run, and on a call of a shared turn without proof."""
+
+
+def in_words(trip: Trip, tool: str, policy: Policy, attempt: int = 0) -> str:
+    """Return the tool, its loop, how often, and the limit, for a log line. ``attempt`` may be above the count."""
+    row, mode = policy.row(trip.mode), clean_name(str(trip.mode))
+    if trip.mode == USER_STOP:
+        return f"{clean_name(tool)}: the user asked for a stop ({mode})"
+    title = f"{row.about.title}, " if row is not None and row.about is not None else ""
+    times = ordinal(max(trip.count, attempt))
+    return f"{clean_name(tool)}: {title}for the {times} time ({mode}, limit {trip.limit})"
+
+
+def where(turn_id: str, span: SpanContext, call_id: str | None = None) -> str:
+    """Return the ids by which a call is found in other logs and traces: as far as they are known."""
+    ids = [f"call={clean_name(call_id)}"] if call_id else []
+    if span.is_valid:
+        ids.append(f"trace={format_trace_id(span.trace_id)}")
+    return f"[{' '.join([*ids, f'turn={turn_id}'])}]"
 
 
 def tripped_attributes(trip: Trip, record: Record | None = None) -> dict[str, str]:
@@ -107,31 +129,22 @@ def event_attributes(trip: Trip, tool: str, first: First, record: Record | None 
     }
 
 
-class _TurnCounts:
-    """The counts of one turn's loops, for the log."""
+class _TurnLines:
+    """The lines of one turn in the log."""
 
-    __slots__ = ("calls", "endings", "has_line", "modes", "summed")
+    __slots__ = ("asked", "endings", "has_line", "modes", "reported")
 
     def __init__(self) -> None:
         self.modes: set[str] = set()
         """The modes in which it looped."""
-        self.calls: defaultdict[str, Counter[str]] = defaultdict(Counter)
-        """For each fate, the number of calls in loops by mode."""
+        self.reported: set[tuple[str, str]] = set()
+        """The fates and modes of its calls: the first call of each may have a line."""
         self.endings: Counter[Action] = Counter()
         """The number of conclusions and of aborts."""
-        self.summed = 0
-        """The number of calls that the last line with sums has counted."""
+        self.asked = False
+        """True once a line of it was due."""
         self.has_line = False
-        """True once the log has a line about the turn: later lines refer to it."""
-
-    def sums(self) -> str:
-        """Return the numbers of calls in words, and note that a line has them."""
-        self.summed = self.total()
-        return ", ".join(calls_of(fate, calls) for fate, calls in self.calls.items())
-
-    def total(self) -> int:
-        """Return the number of calls in loops."""
-        return sum(sum(calls.values()) for calls in self.calls.values())
+        """True once the log has a line of it: then it has one of its end, too."""
 
 
 class Events:
@@ -149,7 +162,7 @@ class Events:
         self._summary = summary
         self._on_spans = on_spans
         self._advised: set[str] = set()
-        self._turns: dict[str, _TurnCounts] = {}
+        self._turns: dict[str, _TurnLines] = {}
         self._limit = LogThrottle(clock)
 
     def emit(
@@ -174,76 +187,95 @@ class Events:
     def note_loop(self, trip: Trip, turn_id: str) -> None:
         """Count the loop of this trip for the line at exit, once for each turn and mode."""
         if trip.verdict >= Action.BLOCK:
-            self._count_loop(trip, self._counts_of(turn_id))
+            self._count_loop(trip, self._lines_of(turn_id))
 
-    def log(self, trip: Trip, tool: str, record: Record | None, turn: Turn, *, has_run: bool = False) -> None:
-        """Log a trip that refuses the call, or would: the first one of a turn and mode, and the turn's abort.
+    def log(
+        self,
+        trip: Trip,
+        tool: str,
+        record: Record | None,
+        turn: Turn,
+        *,
+        span: SpanContext,
+        call_id: str | None,
+        has_run: bool = False,
+    ) -> None:
+        """Log a trip that refuses the call, or would: the first one of a turn and mode, and the turn's end.
 
-        ``sum_up`` logs the number of the others, and ``log_conclusion`` a request without tools. ``has_run``: the call
-        has run, and was read in a model request. Arguments are logged as a fingerprint. ``LogThrottle`` bounds it.
+        ``log_conclusion`` logs a request without tools. ``span`` and ``call_id`` identify the call. ``has_run``: it has
+        run, and was read in a model request. No argument is logged. ``LogThrottle`` bounds the lines.
         """
         action, mode = trip.action, trip.mode
         if trip.verdict < Action.BLOCK:
             return
-        counts, number = self._counts_of(turn.id), 0
-        if mode not in counts.modes:
-            self._count_loop(trip, counts)
-        fate = (_FATES_AT_A_REQUEST if has_run else _FATES_AT_A_CALL).get(action)
+        lines = self._lines_of(turn.id)
+        if mode not in lines.modes:
+            self._count_loop(trip, lines)
+        is_due, fate = False, (_FATES_AT_A_REQUEST if has_run else _FATES_AT_A_CALL).get(action)
         if fate is not None:
             self._summary.loop_calls[fate][mode] += 1
-            calls = counts.calls[fate]
-            calls[mode] = number = calls[mode] + 1
-        if action is Action.ABORT or (action is Action.CONCLUDE and has_run):
-            counts.endings[action] += 1
-            number = counts.endings[action]
+            is_due = (fate, mode) not in lines.reported
+            lines.reported.add((fate, mode))
+        is_ending = action is Action.ABORT or (action is Action.CONCLUDE and has_run)
+        after = self._after(action, turn, lines, has_run=has_run) if is_ending else ""
+        if is_ending:
+            lines.endings[action] += 1
+            is_due = lines.endings[action] == 1
         if action is Action.ABORT:
-            self._summary.ended += number == 1
-            if number == SWALLOWED and counts.has_line:
+            self._summary.ended += is_due
+            if lines.endings[action] == SWALLOWED and lines.has_line:
                 logger.warning(
                     "The program catches the ToolLoopError that ends turn %s, and goes on; each repeat raises it.",
                     turn.id,
                 )
-        if number != 1:
-            return
-        left_out = self._limit.ask(tool, str(mode), turn.id)
+        left_out = self._ask(lines, tool, str(mode), is_ending=is_ending) if is_due else None
         if left_out is not None:
-            counts.has_line = True
-            before = f", after {counts.sums()}" if action is Action.ABORT and counts.calls else ""
             logger.warning(
-                "%s %s (arguments %s) in turn %s, %s %d, limit %d: %s%s%s%s",
-                (_AT_A_REQUEST if has_run else _AT_A_CALL).get(action, "Refused"),
-                clean_name(tool),
-                record.arguments_hash[:19] if record is not None else "unknown",
-                turn.id,
-                "call" if has_run else "attempt",
-                trip.count if record is None or has_run else max(trip.count, record.attempt),
-                trip.limit,
-                clean_name(str(mode)),
-                before,
+                "%s %s %s.%s%s",
+                (_AT_A_REQUEST if has_run else _AT_A_CALL).get(action, "Refused").replace("{after}", after),
+                in_words(trip, tool, turn.policy, 0 if record is None or has_run else record.attempt),
+                where(turn.id, span, call_id),
                 left_out_before(left_out),
                 self._advice(trip, record, turn, has_run=has_run),
             )
 
-    def log_conclusion(self, turn_id: str) -> None:
+    def log_conclusion(self, turn: Turn, span: SpanContext) -> None:
         """Log that a model request is sent with its tools withdrawn, once a turn, unless the line of a call said so."""
         self._summary.concluded += 1
-        counts = self._counts_of(turn_id)
-        if not counts.endings[Action.CONCLUDE]:
-            counts.endings[Action.CONCLUDE] = 1
-            left_out = 0 if counts.has_line else self._limit.ask("", str(Action.CONCLUDE), turn_id)
-            if left_out is None:
-                return
-            before = f", after {counts.sums()}" if counts.calls else ""
-            logger.warning(
-                "The model is asked for an answer, with its tools withdrawn, in turn %s%s%s.",
-                turn_id,
-                before,
-                left_out_before(left_out),
-            )
+        lines = self._lines_of(turn.id)
+        if lines.endings[Action.CONCLUDE]:
+            return
+        after = self._after(Action.CONCLUDE, turn, lines, has_run=False)
+        lines.endings[Action.CONCLUDE] = 1
+        left_out = self._ask(lines, "", str(Action.CONCLUDE), is_ending=True)
+        if left_out is not None:
+            did = _WITHDREW.replace("{after}", after)
+            logger.warning("%s %s.%s", did, where(turn.id, span), left_out_before(left_out))
+
+    def _ask(self, lines: _TurnLines, tool: str, mode: str, *, is_ending: bool) -> int | None:
+        """Return the number of turns whose lines were left out before this line; None if it must be left out, too."""
+        if is_ending and lines.asked:
+            return 0 if lines.has_line else None
+        left_out = self._limit.ask(tool, mode)
+        lines.asked, lines.has_line = True, lines.has_line or left_out is not None
+        return left_out
+
+    def _after(self, action: Action, turn: Turn, lines: _TurnLines, *, has_run: bool) -> str:
+        """Return why the turn is concluded or ended now, with the limit that decided; empty if the mode's own did."""
+        policy, refusals = turn.policy, turn.refusals
+        name, limit = "conclude_after", policy.conclude_after
+        if action is Action.ABORT:
+            name, limit, refusals = "abort_after", policy.abort_after, refusals - 1  # this call is one of them
+        if limit and refusals >= limit:
+            number = f"{refusals} {'time' if has_run else 'refusal'}{'' if refusals == 1 else 's'}"
+            return f" after {'telling the model ' if has_run else ''}{number} ({name} {limit}),"
+        return " after its tools were withdrawn," if action is Action.ABORT and lines.endings[Action.CONCLUDE] else ""
 
     def _advice(self, trip: Trip, record: Record | None, turn: Turn, *, has_run: bool) -> str:
         """Return what the user can do, at the first line of a kind; empty at later ones."""
-        if trip.action >= Action.BLOCK:
+        if trip.action is Action.ABORT:
+            advice = _ENDED
+        elif trip.action >= Action.BLOCK:
             advice = _REFUSED
         elif not turn.enforced:
             advice = _OUTSIDE
@@ -256,24 +288,20 @@ class Events:
         self._advised.add(advice)
         return advice.replace("%s", str(trip.action))
 
-    def _count_loop(self, trip: Trip, counts: _TurnCounts) -> None:
-        if trip.mode not in counts.modes and trip.mode != USER_STOP:
-            counts.modes.add(trip.mode)
+    def _count_loop(self, trip: Trip, lines: _TurnLines) -> None:
+        if trip.mode not in lines.modes and trip.mode != USER_STOP:
+            lines.modes.add(trip.mode)
             self._summary.loops += 1
 
-    def _counts_of(self, turn_id: str) -> _TurnCounts:
-        counts = self._turns.get(turn_id)
-        if counts is None:
-            counts = self._turns.setdefault(turn_id, _TurnCounts())
+    def _lines_of(self, turn_id: str) -> _TurnLines:
+        lines = self._turns.get(turn_id)
+        if lines is None:
+            lines = self._turns.setdefault(turn_id, _TurnLines())
             if len(self._turns) > _MOST_TURNS:
                 self._turns.pop(next(iter(self._turns)), None)
-        return counts
+        return lines
 
-    def sum_up(self, turn_id: str) -> None:
-        """Log the number of calls in a turn's loops at its end, unless the lines have told it. Forget the turn."""
-        counts = self._turns.pop(turn_id, None) if self._turns else None
-        if counts is None or not counts.has_line or counts.summed == counts.total():
-            return
-        for fate, calls in counts.calls.items():
-            if any(count > 1 for count in calls.values()):
-                logger.warning("Turn %s ended with %s.", turn_id, calls_of(fate, calls))
+    def forget(self, turn_id: str) -> None:
+        """Forget a turn that has ended."""
+        if self._turns:
+            self._turns.pop(turn_id, None)

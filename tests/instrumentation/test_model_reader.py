@@ -215,12 +215,12 @@ def test_the_error_at_a_request_names_no_refusal(ended: Ran) -> None:
 def test_the_log_says_that_calls_have_run(ended: Ran) -> None:
     """No call is refused at the model's side: the log names the request without tools, and the end of the run."""
     concluded, last = ended.log
+    withdrew = "Withdrew the tools after telling the model 7 times (conclude_after 7), so that the model answers"
     assert concluded.startswith(
-        "The model is asked for an answer, with its tools withdrawn, after read_file (arguments blake2b-64:"
+        f"{withdrew}, at read_file: same call, same result, for the 9th time (generic_repeat, limit 3) [call="
     )
-    assert ", call 9, limit 3: generic_repeat" in concluded
-    assert last.startswith("Ended the run at a model request after read_file")
-    assert ", call 10, limit 3: generic_repeat" in last
+    assert last.startswith("Ended the run after its tools were withdrawn, at read_file")
+    assert "for the 10th time (generic_repeat, limit 3)" in last
     assert "refused" not in re.sub(r"https://\S+", "", concluded + last).lower()
 
 
@@ -243,12 +243,12 @@ def test_tokens_are_booked_as_loop_or_work(obeyed: Ran) -> None:
 def test_the_log_of_an_observed_run_names_what_the_guard_can_do() -> None:
     """A call whose result is read in a request is never refused: the model is told, then asked for an answer."""
     log = "\n".join(ran(Looping(READ, rounds=5), policy=Policy(action="observe")).log)
-    assert "the action block would nudge the model, then ask it for an answer without tools" in log
+    assert "block would tell the model, then ask it for an answer without tools" in log
     assert "refuse" not in log
 
 
 def test_the_log_names_the_conclusion_of_an_executors_calls_when_it_comes(caplog: pytest.LogCaptureFixture) -> None:
-    """The line is of the request that is sent, not of the call after which it is due. It has the sum of the turn."""
+    """The line is of the request that is sent, not of the call after which it is due. It has the limit that decided."""
 
     @loopguard.tool(name="read_file")
     def run(path: str) -> str:
@@ -263,8 +263,8 @@ def test_the_log_names_the_conclusion_of_an_executors_calls_when_it_comes(caplog
         Agent(server, run_tool=run).ask()
     refused, concluded = [record.getMessage() for record in caplog.records if record.name == "otel_loopguard"]
     assert refused.startswith("Refused read_file")
-    assert concluded.startswith("The model is asked for an answer, with its tools withdrawn, in turn ")
-    assert concluded.endswith(", after 7 calls refused (generic_repeat 7).")
+    told = "Withdrew the tools after 7 refusals (conclude_after 7), so that the model answers [turn="
+    assert concluded.startswith(told)
 
 
 def test_an_ended_conversation_answers_the_next_question() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import subprocess
 import sys
 from contextlib import suppress
@@ -85,13 +86,12 @@ def test_a_trip_of_another_rule_has_no_reason_of_repeats() -> None:
 
 
 def test_each_refusal_is_a_warning(caplog: pytest.LogCaptureFixture) -> None:
-    """Tool, abbreviated fingerprint, attempt and mode; no argument."""
+    """Tool, words for the loop, the number of the attempt, mode and limit; no argument."""
     with caplog.at_level(logging.INFO, "otel_loopguard"), guarded():
         stuck()
     (warning,) = [record for record in caplog.records if record.levelno == logging.WARNING]
-    assert "Refused look (arguments blake2b-64:" in warning.getMessage()
-    assert "attempt 3" in warning.getMessage()
-    assert "generic_repeat" in warning.getMessage()
+    told = "Refused look: same call, same result, for the 3rd time (generic_repeat, limit 3) ["
+    assert warning.getMessage().startswith(told)
     assert warning.getMessage().endswith("/docs/how-to/refused-too-much.md")  # why the limit is 3, and how to raise it
     assert caplog.text.count("OTEL_PYTHON_LOOPGUARD_ACTION=observe") == 2  # at start, and in the first refusal
 
@@ -100,65 +100,78 @@ def messages(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
 
 
-def test_a_turn_has_one_line_for_each_mode_and_a_sum(caplog: pytest.LogCaptureFixture) -> None:
-    """Refusals are logged by turn: the first of a mode, and how many there were when the turn ends."""
-    with caplog.at_level(logging.WARNING, "otel_loopguard"), guarded() as recording:
-        with loopguard.turn():
-            for _ in range(7):
-                loopguard.call("look", {"path": "a"}, look)
-        turn_id = (recording.spans[0].attributes or {})[semconv.TURN_ID]
-    first, last = messages(caplog)
-    assert f"in turn {turn_id}, attempt 3" in first
-    assert last == f"Turn {turn_id} ended with 5 calls refused (generic_repeat 5)."
+def test_a_turn_has_one_line_for_each_mode(caplog: pytest.LogCaptureFixture) -> None:
+    """It has the ids by which the call is found in the program's own logs and traces."""
+    with caplog.at_level(logging.WARNING, "otel_loopguard"), guarded() as recording, loopguard.turn():
+        for number in range(7):
+            loopguard.call("look", {"path": "a"}, look, call_id=f"call_{number}")
+    refused = recording.spans[2]
+    turn_id = (refused.attributes or {})[semconv.TURN_ID]
+    (line,) = messages(caplog)
+    assert f" [call=call_2 trace={refused.context.trace_id:032x} turn={turn_id}]. " in line
 
 
-def test_a_conclusion_that_is_only_due_has_no_line_and_counts_as_a_refusal(caplog: pytest.LogCaptureFixture) -> None:
-    """Where no client is read its request is never made. At an executor the call is refused, so the sum has it."""
+@pytest.mark.parametrize("call_id", [None, "", "a\nRefused b\x1b[2J" + "x" * 100])
+def test_an_id_of_a_call_cannot_write_a_line_of_its_own(call_id: str | None, caplog: pytest.LogCaptureFixture) -> None:
+    """A model or a server chose it: it is shortened, and shown without blanks and control characters."""
+    with caplog.at_level(logging.WARNING, "otel_loopguard"), guarded(), loopguard.turn():
+        for _ in range(3):
+            loopguard.call("look", {"path": "a"}, look, call_id=call_id)
+    (line,) = messages(caplog)
+    assert line.isprintable()
+    shown = re.findall(r"call=(\S+)", line)
+    assert [one[:11] for one in shown] == (["a_Refused_b"] if call_id else [])
+    assert all(len(one) <= 64 for one in shown)
+
+
+def test_a_conclusion_that_is_only_due_has_no_line(caplog: pytest.LogCaptureFixture) -> None:
+    """Where no client is read its request is never made. At an executor the call is refused."""
     with caplog.at_level(logging.WARNING, "otel_loopguard"), guarded(), loopguard.turn():
         for _ in range(10):
             loopguard.call("look", {"path": "a"}, look)
-    refused, summed = messages(caplog)
+    (refused,) = messages(caplog)
     assert refused.startswith("Refused look")
-    assert "8 calls refused (generic_repeat 8)" in summed
 
 
 def test_an_error_that_the_program_swallows_is_no_end_of_the_run(caplog: pytest.LogCaptureFixture) -> None:
-    """The log says that the error was raised, and once that the program goes on."""
+    """The log says that the run was ended, and once that the program goes on."""
     with caplog.at_level(logging.WARNING, "otel_loopguard"), guarded(Policy(abort_after=1)), loopguard.turn():
         for _ in range(12):
             with suppress(ToolLoopError):
                 loopguard.call("look", {"path": "a"}, look)
     refused, raised, swallowed = messages(caplog)
     assert refused.startswith("Refused look")
-    assert raised.startswith("Raised ToolLoopError at look")
-    assert "generic_repeat, after 1 call refused (generic_repeat 1)" in raised
+    assert raised.startswith("Ended the run after 1 refusal (abort_after 1), at look: same call, same result")
     assert "goes on" in swallowed
 
 
 def test_a_stuck_run_has_two_lines(caplog: pytest.LogCaptureFixture) -> None:
-    """The first refusal, and the line of its end with the sum of all: no second sum comes after it."""
+    """The first refusal, and its end, with the limit that decided and the page that tells how to go on."""
     with caplog.at_level(logging.WARNING, "otel_loopguard"), guarded(), suppress(ToolLoopError), loopguard.turn():
         for _ in range(20):
             loopguard.call("look", {"path": "a"}, look)
     refused, raised = messages(caplog)
     assert refused.startswith("Refused look")
-    assert raised.endswith("attempt 13, limit 3: generic_repeat, after 10 calls refused (generic_repeat 10)")
+    assert raised.startswith("Ended the run after 10 refusals (abort_after 10), at look: ")
+    assert "for the 13th time (generic_repeat, limit 3)" in raised
+    assert raised.endswith("/docs/how-to/catch-tool-loop-error.md")
 
 
 @pytest.mark.parametrize("action", ["observe", "nudge"])
-def test_calls_that_only_the_ceiling_lets_run_have_a_line_and_a_sum(
-    action: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    """Every one of them is counted, also those whose trip is not due to be reported."""
+def test_calls_that_only_the_ceiling_lets_run_have_a_line(action: str, caplog: pytest.LogCaptureFixture) -> None:
+    """It says that the call ran, and why. The line at exit counts every one of them."""
     with caplog.at_level(logging.WARNING, "otel_loopguard"), guarded(Policy(action=action)) as recording:
         with loopguard.turn():
             for _ in range(30):
                 loopguard.call("look", {"path": "a"}, look)
-        turn_id = (recording.spans[0].attributes or {})[semconv.TURN_ID]
-    first, last = messages(caplog)
-    assert first.startswith("Would have refused look (arguments blake2b-64:")
-    assert f"in turn {turn_id}, attempt 3, limit 3: generic_repeat. It ran: its action is {action};" in first
-    assert last == f"Turn {turn_id} ended with 28 calls that would have been refused (generic_repeat 28)."
+        assert recording.runtime is not None
+        calls = recording.runtime.providers.summary.loop_calls
+    (line,) = messages(caplog)
+    assert line.startswith(
+        "Would have refused look: same call, same result, for the 3rd time (generic_repeat, limit 3)"
+    )
+    assert f"It ran: the action {action} refuses nothing." in line
+    assert calls == {"that would have been refused": {"generic_repeat": 28}}
 
 
 def test_a_call_without_proof_has_the_reason_in_its_line(caplog: pytest.LogCaptureFixture) -> None:
@@ -172,7 +185,7 @@ def test_a_call_without_proof_has_the_reason_in_its_line(caplog: pytest.LogCaptu
             store.away()
             for _ in range(3):
                 loopguard.call("look", {"path": "a"}, look)
-    assert "generic_repeat. It ran, because the shared store did not answer" in messages(caplog)[0]
+    assert "It ran, because the shared store did not answer" in messages(caplog)[0]
 
 
 def test_calls_outside_of_any_run_have_the_same_line_and_their_own_advice(caplog: pytest.LogCaptureFixture) -> None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from opentelemetry.metrics import Observation
 from opentelemetry.sdk.resources import Resource
-from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags, set_span_in_context
+from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags, get_current_span, set_span_in_context
 
 from otel_loopguard import semconv
 from otel_loopguard.engine.quoting import clean_name
@@ -24,7 +24,7 @@ from otel_loopguard.shield import Shield
 from otel_loopguard.spans.service_name import Service
 from otel_loopguard.telemetry.call_span import printable_name
 from otel_loopguard.telemetry.log_records import LogRecords
-from otel_loopguard.telemetry.loop_event import event_attributes
+from otel_loopguard.telemetry.loop_event import event_attributes, in_words, where
 from otel_loopguard.telemetry.meters import Meters, announced_trips
 from otel_loopguard.version import __version__
 
@@ -81,8 +81,9 @@ class WatchReport:
     def __init__(self, judge: PolicyJudge, exports: Exports, settings: Settings) -> None:
         self._exports = exports
         self._settings = settings
+        self._policy = judge.compiled.policy
         self._fingerprinter = judge.compiled.fingerprinter
-        self._announced = announced_trips(replace(judge.compiled.policy, action=Action.OBSERVE))
+        self._announced = announced_trips(replace(self._policy, action=Action.OBSERVE))
         self._services: dict[Service, _ServiceTelemetry] = {}
         self._turns: dict[TurnName, _ServiceTelemetry] = {}
         self._logged: set[tuple[str, str]] = set()
@@ -179,7 +180,7 @@ class WatchReport:
         self.loops += first is First.ACTION
         service.meters.trip(trip, name, first, context)
         attributes = {**self._identity(reported), **event_attributes(trip, name, first, reported.record)}
-        self._log_first(span.service, trip, name, attributes)
+        self._log_first(span, trip, name, attributes)
         service.logs.emit(trip, name, attributes, context, at=span.end or None)
 
     def recovery(self, reported: Reported, trip: Trip) -> None:
@@ -217,23 +218,19 @@ class WatchReport:
     def _hash(self, text: str) -> str:
         return hash_text(self._fingerprinter.of(text.encode("utf-8", "surrogatepass")))
 
-    def _log_first(self, service: Service, trip: Trip, tool: str, attributes: dict[str, Any]) -> None:
+    def _log_first(self, span: ToolSpan, trip: Trip, tool: str, attributes: dict[str, Any]) -> None:
         """Log the first call of a service and mode that would have been refused. Later ones are only exported."""
         if trip.verdict < Action.BLOCK:
             return
-        key = clean_name(service.name), clean_name(str(trip.mode))
+        key = clean_name(span.service.name), clean_name(str(trip.mode))
         if key not in self._logged and len(self._logged) < MOST_SERVICES:
             self._logged.add(key)
+            ids = get_current_span(_context_of(span)).get_span_context()
             logger.warning(
-                "%s: would have refused %s (arguments %s) in turn %s, count %d, limit %d: %s. It ran. More of this "
-                "service and mode are only exported.",
+                "%s: would have refused %s %s. It ran. More of this service and mode are only exported.",
                 key[0],
-                clean_name(tool),
-                attributes[semconv.ARGUMENTS_HASH][:19],
-                attributes[semconv.TURN_ID],
-                trip.count,
-                trip.limit,
-                key[1],
+                in_words(trip, tool, self._policy),
+                where(attributes[semconv.TURN_ID], ids, attributes.get(semconv.TOOL_CALL_ID)),
             )
 
     def _log_missing(self, span: ToolSpan, missing: str, effect: str) -> None:

@@ -85,8 +85,7 @@ def test_the_page_shows_what_happens() -> None:
         process.send_signal(signal.SIGTERM)
         _, errors = process.communicate(timeout=60)
 
-    found = re.sub(r"(blake2b-64:)\w+", r"\1...", errors.replace(str(ports[0]), "14317"))
-    assert found == shown
+    assert errors.replace(str(ports[0]), "14317") == shown
 
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
