@@ -6,6 +6,7 @@ uses it.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,15 +14,23 @@ import pytest
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from otel_loopguard.telemetry.shown_calls import ShownCall
     from otel_loopguard.testing.recording import Recording
 
 _OPTION = "--loopguard-fail-on"
+_HIDE = "--loopguard-hide-arguments"
+_CALLS: pytest.StashKey[Counter[ShownCall]] = pytest.StashKey()
+_MOST = 10
 _ACTIONS = ("nudge", "reuse", "block", "conclude", "abort")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the option that fails tests in which an agent loops."""
-    parser.getgroup("loopguard", "loops of agents").addoption(
+    group = parser.getgroup("loopguard", "loops of agents")
+    group.addoption(
+        _HIDE, action="store_true", help="leave the arguments of calls out of the text of a test that fails for a loop"
+    )
+    group.addoption(
         _OPTION,
         choices=_ACTIONS,
         help="guard each test, and fail it if a tool call gets this action or a stronger one; "
@@ -38,11 +47,15 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @pytest.fixture
-def loopguard() -> Iterator[Recording]:
+def loopguard(request: pytest.FixtureRequest) -> Iterator[Recording]:
     """Switch the guard on for a test, with the policy of the environment, and record calls and trips."""
     from otel_loopguard.testing.recording import guarded  # noqa: PLC0415 - imports the OpenTelemetry SDK
 
     with guarded() as recording:
+        if recording.runtime is not None and not request.config.getoption(_HIDE):
+            calls: Counter[ShownCall] = Counter()
+            request.node.stash[_CALLS] = calls
+            recording.runtime.providers.events.show = lambda call: calls.update([call])
         yield recording
 
 
@@ -77,6 +90,7 @@ def pytest_runtest_call(item: pytest.Item) -> None:
             )
         loops = _loops(recording, limit)
         if loops:
+            loops += _calls(item.stash.get(_CALLS, Counter()), limit)
             pytest.fail(f"An agent repeated itself ({_OPTION}={limit}):\n" + "\n".join(loops), pytrace=False)
 
 
@@ -132,6 +146,14 @@ def _loops(recording: Recording, limit: str) -> list[str]:
         + ", ".join(f"{action} {_times(count)}" for action, count in sorted(counts.items()))
         for mode, counts in sorted(strong.items())
     ]
+
+
+def _calls(calls: Counter[ShownCall], limit: str) -> list[str]:
+    """Return a line for each of the most frequent calls with a trip of at least this action, with its arguments."""
+    at_least = _ACTIONS.index(limit)
+    strong = [(call, count) for call, count in calls.most_common() if call.verdict in _ACTIONS[at_least:]]
+    more = [f"  and {len(strong) - _MOST} more calls"] if len(strong) > _MOST else []
+    return [*(f"  {call}, {_times(count)}" for call, count in strong[:_MOST]), *more]
 
 
 def _times(count: int) -> str:

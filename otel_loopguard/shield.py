@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import TracebackType
 
+__tracebackhide__ = True  # pytest shows the lines of the program, not these
+
 logger = logging.getLogger("otel_loopguard")
 
 _ON_PURPOSE = (ToolLoopError, NotStoredError)

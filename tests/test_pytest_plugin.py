@@ -58,6 +58,43 @@ def test_a_test_in_which_a_call_is_refused_fails_with_the_loop_in_its_message(pr
     result.stdout.no_fnmatch_line("*pytest_plugin*")
 
 
+def test_the_message_has_the_arguments_of_the_calls(project):
+    """They are test data. Equal calls are one line, and a call that was only nudged has none."""
+    result = project("def test_loop(): agent(5)\n", FAIL_ON_BLOCK)
+    assert result.outlines.count('  search_orders(customer="ada"): generic_repeat, block, 3 times') == 1
+    result.stdout.no_fnmatch_line("*nudge,*")
+
+
+def test_an_option_hides_the_arguments(project):
+    """The message is the same but for them."""
+    result = project("def test_loop(): agent(5)\n", FAIL_ON_BLOCK, "--loopguard-hide-arguments")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["  generic_repeat of search_orders: block 3 times"])
+    result.stdout.no_fnmatch_line("*ada*")
+
+
+def test_many_calls_are_cut(project):
+    """Ten calls have a line, and the number of the others is told."""
+    many = """
+def test_loops():
+    for customer in range(12):
+        with otel_loopguard.turn():
+            for _ in range(3):
+                otel_loopguard.call("search_orders", {"customer": customer}, lambda customer: "one order")
+"""
+    result = project("import otel_loopguard\n" + many, FAIL_ON_BLOCK)
+    assert sum(line.startswith("  search_orders(customer=") for line in result.outlines) == 10
+    result.stdout.fnmatch_lines(["  and 2 more calls"])
+
+
+def test_an_ended_run_has_no_frame_of_the_guard_in_its_traceback(project):
+    """The traceback of ``ToolLoopError`` ends in the line of the program that made the call."""
+    result = project("def test_loop(loopguard): agent(50)\n")
+    result.stdout.fnmatch_lines(["*agent.py:*: ToolLoopError"])
+    result.stdout.no_fnmatch_line("*def __exit__*")
+    result.stdout.no_fnmatch_line("*otel_loopguard/*.py:*: *")
+
+
 def test_a_weaker_action_fails_more_tests(project):
     """With ``nudge`` the first repeat fails the test."""
     result = project("def test_nudge(): agent(2)\n", "--loopguard-fail-on=nudge")

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from otel_loopguard.turns.runs import OpenRun, RunInfo
     from otel_loopguard.turns.scope import RunState
 
+__tracebackhide__ = True  # pytest shows the lines of the program, not these
+
 
 class AgentRun:
     """A run of an agent, from its start to its end. It does nothing if the target's ``read`` found none."""

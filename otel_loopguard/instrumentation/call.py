@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from otel_loopguard.instrumentation.targets import Reading, ToolAdapter
     from otel_loopguard.turns.scope import Scope
 
+__tracebackhide__ = True  # pytest shows the lines of the program, not these
+
 _NOTHING = Decision()
 _ABORTED = Decision(Action.ABORT)
 _UNKNOWN = Outcome()

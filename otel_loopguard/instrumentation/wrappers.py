@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from otel_loopguard.instrumentation.runtime import Runtime
     from otel_loopguard.instrumentation.targets import Original, Target, ToolAdapter
 
+__tracebackhide__ = True  # pytest shows the lines of the program, not these
+
 
 def wrapper_of(target: Target, original: Original) -> Callable[..., Any]:
     """Return the function that replaces the target's function: plain, coroutine or generator, as its style says."""

@@ -311,8 +311,8 @@ class CallSpan(InContext):
 
     def _log(self, trip: Trip, span: Span) -> None:
         record, turn = self._decision.record, self.scope.turn
-        ids, call_id = span.get_span_context(), self.call.call_id
-        self._providers.events.log(trip, self.name, record, turn, span=ids, call_id=call_id, has_run=self._has_run)
+        events, ids = self._providers.events, span.get_span_context()
+        events.log(trip, self.name, record, turn, span=ids, call=self.call, has_run=self._has_run)
 
     def _identity(self) -> dict[str, Any]:
         """Return the attributes that identify the call and its turn."""

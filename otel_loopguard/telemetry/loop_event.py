@@ -13,6 +13,7 @@ from otel_loopguard.engine.quoting import clean_name, ordinal
 from otel_loopguard.engine.vocabulary import OVER_TURNS, USER_STOP, Action
 from otel_loopguard.telemetry.exit_summary import PASSED, REFUSED, UNTOLD
 from otel_loopguard.telemetry.log_throttle import LogThrottle, left_out_before
+from otel_loopguard.telemetry.shown_calls import shown_call
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -21,10 +22,11 @@ if TYPE_CHECKING:
     from opentelemetry.trace import Span, SpanContext
 
     from otel_loopguard.engine.policy.policy import Policy
-    from otel_loopguard.engine.vocabulary import First, Record, Trip
+    from otel_loopguard.engine.vocabulary import First, Record, ToolCall, Trip
     from otel_loopguard.guard.turn import Turn
     from otel_loopguard.telemetry.exit_summary import ExitSummary
     from otel_loopguard.telemetry.log_records import LogRecords
+    from otel_loopguard.telemetry.shown_calls import ShownCall
 
 logger = logging.getLogger("otel_loopguard")
 
@@ -150,6 +152,11 @@ class _TurnLines:
 class Events:
     """Report trips as the settings say: on spans, as log records; and in the program's own log in any case."""
 
+    show: Callable[[ShownCall], None] | None = None
+    """Takes each call with a trip, and its arguments, to be shown on the user's own screen."""
+    is_silent = False
+    """True if the log has no lines about loops."""
+
     def __init__(
         self,
         log_records: LogRecords,
@@ -197,15 +204,17 @@ class Events:
         turn: Turn,
         *,
         span: SpanContext,
-        call_id: str | None,
+        call: ToolCall,
         has_run: bool = False,
     ) -> None:
         """Log a trip that refuses the call, or would: the first one of a turn and mode, and the turn's end.
 
-        ``log_conclusion`` logs a request without tools. ``span`` and ``call_id`` identify the call. ``has_run``: it has
-        run, and was read in a model request. No argument is logged. ``LogThrottle`` bounds the lines.
+        ``log_conclusion`` logs a request without tools. ``span`` is that of the call. ``has_run``: it has run, and was
+        read in a model request. No argument is logged. ``LogThrottle`` bounds the lines.
         """
         action, mode = trip.action, trip.mode
+        if self.show is not None:
+            self.show(shown_call(trip, tool, call.arguments))
         if trip.verdict < Action.BLOCK:
             return
         lines = self._lines_of(turn.id)
@@ -228,13 +237,13 @@ class Events:
                     "The program catches the ToolLoopError that ends turn %s, and goes on; each repeat raises it.",
                     turn.id,
                 )
-        left_out = self._ask(lines, tool, str(mode), is_ending=is_ending) if is_due else None
+        left_out = self._ask(lines, tool, str(mode), is_ending=is_ending) if is_due and not self.is_silent else None
         if left_out is not None:
             logger.warning(
                 "%s %s %s.%s%s",
                 (_AT_A_REQUEST if has_run else _AT_A_CALL).get(action, "Refused").replace("{after}", after),
                 in_words(trip, tool, turn.policy, 0 if record is None or has_run else record.attempt),
-                where(turn.id, span, call_id),
+                where(turn.id, span, call.call_id),
                 left_out_before(left_out),
                 self._advice(trip, record, turn, has_run=has_run),
             )

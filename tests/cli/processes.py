@@ -27,8 +27,13 @@ def command(*arguments: str, more: Mapping[str, str] | None = None, **options: A
     return subprocess.run([*COMMAND, *arguments], check=False, **{**usual, **options})
 
 
-def in_terminal(*arguments: str, columns: int = 120, more: Mapping[str, str] | None = None) -> str:
-    """Run it with a terminal of this width at its standard output, and return its output."""
+def in_terminal(
+    *arguments: str, columns: int = 120, more: Mapping[str, str] | None = None, errors: bool = False
+) -> str:
+    """Run it with a terminal of this width at its standard output, and return its output.
+
+    ``errors``: the terminal is at its standard error, whose text is returned.
+    """
     import fcntl
     import pty
     import struct
@@ -38,7 +43,8 @@ def in_terminal(*arguments: str, columns: int = 120, more: Mapping[str, str] | N
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
     environ = {**environment(more), "TERM": "xterm-256color"}
     environ.pop("COLUMNS", None)
-    with subprocess.Popen([*COMMAND, *arguments], env=environ, stdout=theirs, stderr=subprocess.DEVNULL) as process:
+    streams = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "stderr" if errors else "stdout": theirs}
+    with subprocess.Popen([*COMMAND, *arguments], env=environ, **streams) as process:
         os.close(theirs)
         parts = []
         while True:

@@ -7,6 +7,7 @@ from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from otel_loopguard.cli import shown_arguments
 from otel_loopguard.cli.program import add_program, command_of, shell_status
 from otel_loopguard.cli.watch import service
 from otel_loopguard.errors import LoopGuardError
@@ -45,7 +46,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `watch`."""
     parser.description, parser.epilog = _DESCRIPTION, _EPILOG
     parser.usage = (
-        "otel-loopguard watch [-h] [-o FILE] [--record FILE] PROGRAM\n"
+        "otel-loopguard watch [-h] [-o FILE] [--record FILE] [--show-arguments] PROGRAM\n"
         "       otel-loopguard watch [--otlp [HOST]:PORT] [--otlp-http [HOST]:PORT]\n"
         "                            [--window SECONDS] [--queue MB]\n"
         "                            [--turns conversation|agent|trace]\n"
@@ -53,6 +54,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("-o", "--output", metavar="FILE", default=_REPORT, help=f"the report (default: {_REPORT})")
     parser.add_argument("--record", metavar="FILE", help="keep the spans for `otel-loopguard replay FILE`")
+    shown_arguments.add_option(parser)
     add_program(parser)
     service.configure(parser)
     parser.set_defaults(run=run)
@@ -72,13 +74,17 @@ def run(arguments: argparse.Namespace) -> int:
     from otel_loopguard.cli.replay.replay import Replay  # noqa: PLC0415 - see above
     from otel_loopguard.cli.replay.sources import Reader  # noqa: PLC0415 - see above
     from otel_loopguard.cli.watch.recorded_program import RecordedProgram  # noqa: PLC0415 - see above
+    from otel_loopguard.cli.watch.recorder import QUIET  # noqa: PLC0415 - see above
     from otel_loopguard.private_files import check_writable  # noqa: PLC0415 - see above
 
     replay = Replay([("enforced", _policy())], json=False, html=arguments.output, if_nothing=_NO_CALLS)
     if arguments.record:
         check_writable(arguments.record)
-    with closing(RecordedProgram()) as program:
-        status = program.run(command, _ENVIRONMENT)
+    with (
+        shown_arguments.shown_arguments(arguments.show_arguments) as shown,
+        closing(RecordedProgram()) as program,
+    ):
+        status = program.run(command, {**_ENVIRONMENT, **shown.environment, QUIET: "1"})
         reader = Reader(str(program.spans))
         reader.name = "watch"  # in messages
         replay.files([reader])
@@ -87,6 +93,7 @@ def run(arguments: argparse.Namespace) -> int:
     if replay.calls:
         replay.write_report("Watch: every call ran; this is what the guard would have done")
         replay.print_watch(sys.stderr)
+        shown.print()
         print(f"The report, to be opened in a browser: {arguments.output}", file=sys.stderr)
     if arguments.record:
         print(f"The spans, for `otel-loopguard replay`: {arguments.record}", file=sys.stderr)

@@ -27,6 +27,8 @@ from otel_loopguard.instrumentation.runtime import active_runtime
 from otel_loopguard.shield import logger
 from otel_loopguard.telemetry.attachments import WeakByIdentity
 from otel_loopguard.telemetry.exit_summary import is_helper
+from otel_loopguard.telemetry.loop_event import Events
+from otel_loopguard.telemetry.shown_calls import PIPE, pipe_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -39,6 +41,8 @@ FILE = "_OTEL_LOOPGUARD_WATCH"
 Each process that is recorded makes a file beside it, with its number as the suffix. At its end it writes there what it
 did not see.
 """
+QUIET = "_OTEL_LOOPGUARD_QUIET"
+"""The environment variable of a program whose loops are not logged, because a summary has them."""
 ENTRY_POINTS = {
     "opentelemetry_pre_instrument": "otel_loopguard.cli.watch.recorder:configure",
     "opentelemetry_post_instrument": "otel_loopguard.cli.watch.recorder:start",
@@ -101,6 +105,9 @@ def start() -> None:
     if not path:
         return
     _note_process(path)
+    show = pipe_of(os.environ.get(PIPE, ""))
+    Events.is_silent = QUIET in os.environ
+    Events.show = None if show is None else staticmethod(show)
     attachments = process_start.attachments
     recorded: WeakByIdentity[bool] = WeakByIdentity()
     attach = attachments.add_processor

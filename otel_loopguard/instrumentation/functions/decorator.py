@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from otel_loopguard.engine.policy.typed import ToolSettings
     from otel_loopguard.instrumentation.call import GuardedCall
 
+__tracebackhide__ = True  # pytest shows the lines of the program, not these
+
 F = TypeVar("F", bound="Callable[..., Any]")
 R = TypeVar("R")
 Stream = TypeVar("Stream", bound="Iterator[Any] | AsyncIterator[Any]")

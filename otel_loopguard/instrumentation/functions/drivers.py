@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     Driver = Callable[[GuardedCall | None, Callable[[], Any]], Any]
     """Run a function that needs no more arguments as this call. A call of None runs unguarded."""
 
+__tracebackhide__ = True  # pytest shows the lines of the program, not these
+
 
 def drive_function(call: GuardedCall | None, run: Callable[[], Any]) -> Any:
     """Run a plain function as this call, and return its result: also a coroutine or generator that has not begun."""

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
     from otel_loopguard.instrumentation.call import GuardedCall
 
+__tracebackhide__ = True  # pytest shows the lines of the program, not these
+
 MOST_ITEMS = 64
 """Items that are kept as they are. Further ones are hashed."""
 MOST_TEXT = 8_192

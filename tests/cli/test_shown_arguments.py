@@ -1,0 +1,95 @@
+"""``--show-arguments``: on a terminal the calls of loops have their arguments, and nothing else ever has them."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import pytest
+
+from otel_loopguard.cli.shown_arguments import shown_arguments
+from otel_loopguard.errors import LoopGuardError
+from tests.canary import CANARY, encodings
+from tests.cli.processes import command, in_terminal
+
+LOOP = f"""
+import os, sys, time
+import otel_loopguard as loopguard
+
+def loop(tool="look", calls=6):
+    with loopguard.turn():
+        for number in range(calls):
+            loopguard.call(tool, {{"path": {CANARY!r}}}, lambda path: "text", call_id=f"call_{{number}}")
+"""
+SHOWN = json.dumps(CANARY, ensure_ascii=False)
+
+
+def app_of(tmp_path, text):
+    app = tmp_path / "app.py"
+    app.write_text(LOOP + text)
+    return [sys.executable, str(app)]
+
+
+def watched(tmp_path, text, *options, more=None):
+    """The standard error of a watch in a terminal, with its report and its recording in the folder."""
+    files = ("-o", str(tmp_path / "report.html"), "--record", str(tmp_path / "spans.jsonl"))
+    return in_terminal("watch", *files, *options, "--", *app_of(tmp_path, text), more=more, errors=True)
+
+
+def test_a_terminal_shows_the_calls_of_a_loop(tmp_path):
+    """Equal calls are one line, with their number; a second loop has its own."""
+    shown = watched(tmp_path, "loop()\nloop('list_files', 4)", "--show-arguments")
+    assert f"  4 x look(path={SHOWN}): generic_repeat, block" in shown
+    assert f"  2 x list_files(path={SHOWN}): generic_repeat, block" in shown
+
+
+def test_without_the_option_no_argument_is_shown(tmp_path):
+    """A terminal alone is no wish to see them."""
+    assert "canary" not in watched(tmp_path, "loop()")
+
+
+def test_calls_of_forked_processes_are_shown(tmp_path):
+    """They share the pipe of the program."""
+    shown = watched(tmp_path, "os.fork() or (loop(), os._exit(0))\nos.wait()\nloop()", "--show-arguments")
+    assert f"  8 x look(path={SHOWN}): generic_repeat, block" in shown
+
+
+def test_a_process_that_goes_on_is_not_waited_for(tmp_path):
+    """It has the pipe open when the program has ended; what was written before is shown."""
+    shown = watched(tmp_path, "loop()\nif not os.fork(): os.close(1), os.close(2), time.sleep(300)", "--show-arguments")
+    assert f"  4 x look(path={SHOWN}): generic_repeat, block" in shown
+
+
+def test_a_program_that_closes_all_files_is_not_disturbed(tmp_path):
+    """A daemon does: its calls are not shown, and its own files have nothing of ours."""
+    own = tmp_path / "own"
+    text = f"os.closerange(3, 200)\nfiles = [open({str(own)!r}, 'w') for _ in range(50)]\nloop()"
+    assert "the calls of loops, with" not in watched(tmp_path, text, "--show-arguments")
+    assert own.read_text() == ""
+
+
+def test_a_redirected_standard_error_is_refused(tmp_path):
+    """A file with the output of the command would have the arguments. The program is not started."""
+    app = app_of(tmp_path, f"open({str(tmp_path / 'started')!r}, 'w')\nloop()")
+    done = command("watch", "--show-arguments", "--", *app)
+    assert done.returncode == 2
+    assert "standard error is none here. Leave the option out" in done.stderr
+    assert not (tmp_path / "started").exists()
+
+
+def test_a_closed_standard_error_is_refused(monkeypatch):
+    """It is no terminal, either."""
+    monkeypatch.setattr(sys, "stderr", None)
+    with pytest.raises(LoopGuardError, match="on a terminal only"), shown_arguments(wanted=True):
+        pass
+
+
+def test_no_file_has_an_argument_while_it_is_shown(tmp_path):
+    """Neither the recording nor the report, in any encoding; and the terminal has it in the list of calls only."""
+    shown = watched(tmp_path, "loop(calls=12)", "--show-arguments")
+    files = {path.name: path.read_text("utf-8") for path in tmp_path.iterdir() if path.name != "app.py"}
+    assert files.keys() == {"report.html", "spans.jsonl"}
+    files["terminal"], found, listed = shown.partition("the calls of loops, with")
+    assert found, listed
+    for name, text in files.items():
+        assert [one for one in encodings() if one in text] == [], name
