@@ -30,10 +30,10 @@ def app_of(tmp_path, text):
     return [sys.executable, str(app)]
 
 
-def watched(tmp_path, text, *options, more=None):
-    """The standard error of a watch in a terminal, with its report and its recording in the folder."""
+def watched(tmp_path, text, *options, more=None, name="watch"):
+    """The standard error of a command in a terminal, with its report and its recording in the folder."""
     files = ("-o", str(tmp_path / "report.html"), "--record", str(tmp_path / "spans.jsonl"))
-    return in_terminal("watch", *files, *options, "--", *app_of(tmp_path, text), more=more, errors=True)
+    return in_terminal(name, *files, *options, "--", *app_of(tmp_path, text), more=more, errors=True)
 
 
 def test_a_terminal_shows_the_calls_of_a_loop(tmp_path):
@@ -41,6 +41,13 @@ def test_a_terminal_shows_the_calls_of_a_loop(tmp_path):
     shown = watched(tmp_path, "loop()\nloop('list_files', 4)", "--show-arguments")
     assert f"  4 x look(path={SHOWN}): generic_repeat, block" in shown
     assert f"  2 x list_files(path={SHOWN}): generic_repeat, block" in shown
+
+
+def test_a_run_shows_what_it_refused(tmp_path):
+    """The calls of a guarded program are shown as those of a watched one."""
+    assert f"  4 x look(path={SHOWN}): generic_repeat, block" in watched(
+        tmp_path, "loop()", "--show-arguments", name="run"
+    )
 
 
 def test_without_the_option_no_argument_is_shown(tmp_path):

@@ -8,6 +8,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from otel_loopguard.cli import shown_arguments
 from otel_loopguard.cli.options import add_policy_choice
 from otel_loopguard.cli.output import counted
 from otel_loopguard.cli.program import add_program, command_of, say, shell_status, start
@@ -41,7 +42,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `run`."""
     parser.description, parser.epilog = _DESCRIPTION, _EPILOG
     parser.usage = (
-        "otel-loopguard run [-h] [-q] [-o FILE] [--record FILE]\n"
+        "otel-loopguard run [-h] [-q] [-o FILE] [--record FILE] [--show-arguments]\n"
         "                          [--preset NAME | --policy FILE] PROGRAM"
     )
     parser.add_argument("-q", "--quiet", action="store_true", help="say nothing at the end")
@@ -49,6 +50,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "-o", "--output", metavar="FILE", help=f"write a report in any case (default: {_REPORT}, if there is a loop)"
     )
     parser.add_argument("--record", metavar="FILE", help="keep the spans for `otel-loopguard replay FILE`")
+    shown_arguments.add_option(parser)
     add_policy_choice(parser.add_mutually_exclusive_group())
     add_program(parser)
     parser.set_defaults(run=run)
@@ -73,11 +75,13 @@ def run(arguments: argparse.Namespace) -> int:
         say(f"the program is guarded, and there will be no report: {error.strerror or error}")
         return shell_status(start(command, environment))
     with closing(program):
-        status = program.run(command, environment)
+        with shown_arguments.shown_arguments(arguments.show_arguments) as shown:
+            status = program.run(command, {**environment, **shown.environment})
         with Shield()("run.report"):
             loops = Loops(program.spans)
             if not arguments.quiet:
                 _tell(program, loops, status)
+                shown.print()
             if output and (loops.rows or (arguments.output and loops.calls)):
                 _write(program, environment, output, quiet=arguments.quiet)
             if record:
