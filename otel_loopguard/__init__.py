@@ -22,17 +22,20 @@ if TYPE_CHECKING:
     from otel_loopguard.engine.user_messages import UserMessage
     from otel_loopguard.engine.vocabulary import Action, Decision, Hints, Kind, Outcome, Record, ToolCall, Trip
     from otel_loopguard.errors import LoopGuardError, NotStoredError, PolicyError, ToolLoopError
+    from otel_loopguard.guard.ending import EndedTurn
     from otel_loopguard.guard.guard import Guard
     from otel_loopguard.guard.turn import Turn
     from otel_loopguard.instrumentation.functions.decorator import call, tool
     from otel_loopguard.instrumentation.instrumentor import attach, instrument, uninstrument
     from otel_loopguard.instrumentation.turn_api import say, turn
     from otel_loopguard.policy_files.load import load_policy
+    from otel_loopguard.turns.endings import last_turn
 
 __all__ = [
     "Action",
     "Decision",
     "Detector",
+    "EndedTurn",
     "Guard",
     "Hints",
     "History",
@@ -56,6 +59,7 @@ __all__ = [
     "attach",
     "call",
     "instrument",
+    "last_turn",
     "load_policy",
     "say",
     "tool",
@@ -67,6 +71,7 @@ _HOME = {
     "Action": "engine.vocabulary",
     "Decision": "engine.vocabulary",
     "Detector": "engine.detectors.row",
+    "EndedTurn": "guard.ending",
     "Guard": "guard.guard",
     "Hints": "engine.vocabulary",
     "History": "engine.history.history",
@@ -89,6 +94,7 @@ _HOME = {
     "attach": "instrumentation.instrumentor",
     "call": "instrumentation.functions.decorator",
     "instrument": "instrumentation.instrumentor",
+    "last_turn": "turns.endings",
     "load_policy": "policy_files.load",
     "say": "instrumentation.turn_api",
     "tool": "instrumentation.functions.decorator",

@@ -1,4 +1,4 @@
-"""Call the functions of a policy: ``on_trip``, and the user's detectors.
+"""Call the functions of a policy: ``on_trip``, ``on_end``, and the user's detectors.
 
 They are user code, so they run outside of every lock. If one raises, or returns a value of a wrong type, the call runs.
 """
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from otel_loopguard.engine.history.history import History
     from otel_loopguard.engine.policy.policy import Policy
     from otel_loopguard.engine.vocabulary import Record
+    from otel_loopguard.guard.ending import EndedTurn
 
 _logger = logging.getLogger("otel_loopguard")
 
@@ -30,7 +31,7 @@ class CallbackFaults:
 
     def __init__(self) -> None:
         self.report_to: Callable[[str, BaseException], None] | None = None
-        """``fn(site, error)``, where ``site`` is "on_trip" or "detector"; None: the log."""
+        """``fn(site, error)``, where ``site`` is "on_trip", "on_end" or "detector"; None: the log."""
         self.shield = Shield()
         """Takes the faults of this package that no caller would see."""
         self._logged: set[str] = set()
@@ -40,7 +41,7 @@ class CallbackFaults:
         if self.report_to is not None:
             self.report_to(site, error)
         else:
-            self.warn_once(f"{site} of the policy raised {type(error).__name__}: the call runs")
+            self.warn_once(f"{site} of the policy raised {type(error).__name__}: the program goes on")
 
     def warn_once(self, message: str) -> None:
         """Log a message, unless it was logged before."""
@@ -55,9 +56,7 @@ def ask_on_trip(faults: CallbackFaults, on_trip: Any, trip: Trip) -> Trip:
         answer = on_trip(trip)
         if not inspect.isawaitable(answer):
             return _with_answer(trip, answer)
-        close = getattr(answer, "close", None)
-        if close is not None:
-            close()
+        _close(answer)
         faults.warn_once(
             "on_trip is async, but a tool was called from sync code, where its answer is ignored: give a plain function"
         )
@@ -75,6 +74,25 @@ async def await_on_trip(faults: CallbackFaults, on_trip: Any, trip: Trip) -> Tri
     except Exception as error:  # noqa: BLE001 - user code: its fault lets the call run
         pass_interrupt(error)
         return _observe_after_fault(faults, trip, error)
+
+
+def tell_on_end(faults: CallbackFaults, on_end: Any, ended: EndedTurn) -> None:
+    """Call ``on_end`` with a turn that has ended. A coroutine that it returns is not awaited."""
+    try:
+        answer = on_end(ended)
+        if inspect.isawaitable(answer):
+            _close(answer)
+            faults.warn_once("on_end is async, but it is not awaited: give a plain function")
+    except Exception as error:  # noqa: BLE001 - user code: its fault must not become the program's
+        pass_interrupt(error)
+        faults.report("on_end", error)
+
+
+def _close(answer: Any) -> None:
+    """Close a coroutine that is not awaited, so that Python prints no warning."""
+    close = getattr(answer, "close", None)
+    if close is not None:
+        close()
 
 
 def _observe_after_fault(faults: CallbackFaults, trip: Trip, error: Exception) -> Trip:

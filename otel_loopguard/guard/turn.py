@@ -28,6 +28,7 @@ from otel_loopguard.engine.values.results import outcome_facts
 from otel_loopguard.engine.verdict import Verdict
 from otel_loopguard.engine.vocabulary import Action, First, nothing_seen
 from otel_loopguard.guard import callbacks
+from otel_loopguard.guard.ending import EndedTurn, Ending, ending_of
 from otel_loopguard.guard.nesting import ParentCall, TurnTree
 from otel_loopguard.guard.reusable_results import ReusableResults
 from otel_loopguard.store.cell import wait, wait_in_task
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from otel_loopguard.engine.user_messages import UserMessage
     from otel_loopguard.engine.values.results import OutcomeFacts
     from otel_loopguard.engine.vocabulary import Decision, Outcome, Record, ToolCall, Trip
+    from otel_loopguard.guard.ending import End
     from otel_loopguard.shield import Shield
     from otel_loopguard.store.cell import Cell
 
@@ -89,8 +91,8 @@ class Turn:
     """One user message and all that the agent does until it answers. Made by ``Guard.turn``; thread-safe."""
 
     __slots__ = (
-        "__weakref__", "_firsts", "_made_messages", "_results", "_tree", "cell", "changing", "compiled", "current",
-        "enforced", "host", "id", "known_as", "last_used", "lock", "parent", "running", "source",
+        "__weakref__", "_aborted_at", "_firsts", "_made_messages", "_results", "_tree", "cell", "changing", "compiled",
+        "current", "ending", "enforced", "host", "id", "known_as", "last_used", "lock", "parent", "running", "source",
     )  # fmt: skip
 
     def __init__(
@@ -133,6 +135,10 @@ class Turn:
         self._firsts: dict[Trip, First] = EMPTY
         self._made_messages: dict[str, UserMessages] = EMPTY
         """Makes the queue exactly once without a lock, because a signal handler may call ``say``."""
+        self._aborted_at = -1
+        """``calls`` when a decision last ended the run; -1 if none did."""
+        self.ending: Ending | None = None
+        """The place of its end; None if nobody has asked for it."""
         self.cell = cell
         """The place of the state in the store, if other processes work on this turn, too."""
         if cell is not None:
@@ -181,8 +187,52 @@ class Turn:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        self.finish(error)
         self.close()
+
+    @property
+    def ended_as(self) -> End | None:
+        """How the turn ended: "answered", "concluded", "aborted", "cancelled" or "failed"; None while it goes on."""
+        ended = None if self.ending is None else self.ending.turn
+        return None if ended is None else ended.ended_as
+
+    @property
+    def is_aborted(self) -> bool:
+        """True if a decision has ended the run, and no call has run since."""
+        return self._aborted_at == self.calls
+
+    def finish(
+        self, error: BaseException | None = None, *, how: End | None = None, conversation_id: str | None = None
+    ) -> EndedTurn | None:
+        """Note that the turn has ended, with this exception or None, and tell the policy's ``on_end``.
+
+        ``how`` replaces the end that is derived from the exception. Return None if the end was noted before, if the
+        turn is nested, or if it is a shared one with an id of the program, which may go on in another process.
+        """
+        self.ending = ending = self.ending or Ending()
+        if ending.turn is not None:
+            return None
+        how = how or ending_of(error, self.current.history, is_aborted=self.is_aborted)
+        ending.turn = ended = EndedTurn(self.id, how, self.calls, conversation_id)
+        if self.parent is not None or (self.cell is not None and self.cell.names_turn):
+            return None
+        if self.policy.on_end is not None:
+            callbacks.tell_on_end(self.host.faults, self.policy.on_end, ended)
+        return ended
+
+    def go_on(self) -> None:
+        """Note that the turn goes on, perhaps after an end."""
+        if self.ending is not None:
+            self.ending.turn = None
+
+    def answered(self) -> None:
+        """Note that the model has answered: an earlier decision to end the run no longer counts as the turn's end."""
+        self._aborted_at = -1
+
+    def aborted(self) -> None:
+        """Note that a decision ends the run."""
+        self._aborted_at = self.calls
 
     def close(self) -> list[str]:
         """End the turn. Return the texts of the user's messages that were not delivered; empty for a nested turn.
@@ -357,7 +407,10 @@ class Turn:
         if self.cell is not None and not verdict.repeated:
             self.cell.own_calls += 1
         self._note_first(verdict)
-        return wording.ran(verdict, call, self.policy)
+        decision = wording.ran(verdict, call, self.policy)
+        if decision.action is Action.ABORT:
+            self.aborted()
+        return decision
 
     def _step(self, event: Any, *, waits: bool) -> Generator[Any, Any, Verdict]:
         """Fold an event; then the trips of the user's detectors, and the answer of ``on_trip``, if these are asked."""
@@ -520,6 +573,8 @@ class Turn:
             if trip is None:
                 return nothing_seen(record)
         self._note_first(verdict)
+        if action is Action.ABORT:
+            self.aborted()
         earlier = self._results.get(record.key) if action is Action.REUSE else None  # type: ignore[union-attr]  # it has one
         return wording.begun(verdict, call, self.policy, earlier)
 

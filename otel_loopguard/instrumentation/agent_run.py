@@ -74,7 +74,7 @@ class AgentRun:
             run_state = self._open_run.scope.run_state
             resumable = self._unfinished or (run_state is not None and run_state.resumable)
             self._unfinished = resumable or (error is not None and self._info.can_continue)
-            self._error = error if isinstance(error, Exception) else None
+            self._error = error
             with self.shield("run.close"):
                 if garbage_collector.runs_here():
                     self._runtime.deferred_ends.append(self)
@@ -85,10 +85,11 @@ class AgentRun:
     def end(self) -> None:
         """Close the run and its span. If the garbage collector ended the run, this is called later."""
         if self._open_run is not None:
-            self._runtime.runs.close(self._open_run, unfinished=self._unfinished)
+            error = None if self._error is None else carried(self._error) or self._error
+            self._runtime.runs.close(self._open_run, error, unfinished=self._unfinished)
         if self._span is not None:
             with self.shield("run.span"):
-                self._span.end(self._error)
+                self._span.end(self._error if isinstance(self._error, Exception) else None)
 
     def lend_span(self) -> None:
         """Make the run's span the parent of its calls, which are made outside of ``running``."""

@@ -7,20 +7,25 @@ may be sent without tools, so that the model answers; or the run is ended with `
 from __future__ import annotations
 
 import asyncio
+import atexit
+import sys
 from collections import OrderedDict
 from time import perf_counter, time_ns
 from typing import TYPE_CHECKING, Any, NamedTuple
+from weakref import WeakSet
 
 from opentelemetry import context as otel_context
 from opentelemetry import trace
 from opentelemetry.trace import NonRecordingSpan
 
 from otel_loopguard.engine.vocabulary import Action, Outcome, ToolCall, Usage
+from otel_loopguard.guard.ending import ANSWERED, CANCELLED, FAILED
 from otel_loopguard.instrumentation import replica_calls
 from otel_loopguard.instrumentation.aborts import abort_error
 from otel_loopguard.instrumentation.reported_calls import ReportedCall, ReportedCalls
 from otel_loopguard.store import background
 from otel_loopguard.telemetry.call_span import CallSpan, NativeSpan, printable_name
+from otel_loopguard.turns.endings import begin, see
 from otel_loopguard.turns.gc_safety import garbage_collector
 from otel_loopguard.turns.message_lists import MessageList, MessageLists, Request, is_drawn, latest
 from otel_loopguard.turns.scope import Scope, current_scope
@@ -144,6 +149,8 @@ class ModelReader:
             names.append(("turn", turn.id, request.tools))
         self.lists.keep(one, names, now)
         latest.set(one)
+        if caller is None and one.turn is not None and one.owns_turn:
+            see(one.turn)
         return Exchange(self, sent, request, scope, one, delta)
 
     def executed(self, turn: Turn, call: ToolCall, decision: Decision) -> None:
@@ -211,6 +218,10 @@ class ModelReader:
     def ended(self, one: MessageList, error: ToolLoopError | None) -> None:
         """Note that this error ends the turn of a message list. The next turn with this opening may be a retry."""
         one.error = error
+        if one.turn is not None:
+            one.turn.aborted()
+            if one.owns_turn:
+                self.runs.end_turn(one.turn, error)
         if one.caller is None:  # equal requests over the network may be of other agents
             self._ended[one.opening] = self.guard.clock()
             self._ended.move_to_end(one.opening)
@@ -225,6 +236,9 @@ class ModelReader:
             caller = one.caller
             named = caller is not None and caller.conversation_id is not None and self.guard.store is None
             one.turn = self.guard.turn(source="messages", conversation_id=str(caller) if named else None)
+            if caller is None:
+                begin(one.turn)
+                _at_exit.watch(self)
         one.owns_turn = True
 
     def make_turn_of_replicas(self, one: MessageList, turn_id: str, *, is_kept: bool) -> None:
@@ -250,6 +264,8 @@ class ModelReader:
     def end_turn(self, one: MessageList) -> None:
         """End the turn of a message list. That of an agent's run goes on without the list."""
         if one.turn is not None and one.owns_turn:
+            if one.caller is None:  # the next request of a gateway's client may be in another replica
+                self.runs.end_turn(one.turn, how=one.left_as)
             self.usage.close(one.usage_key)
             self.runs.close_turn(one.turn)
         one.turn, one.owns_turn = None, False
@@ -257,6 +273,11 @@ class ModelReader:
     def open_turns(self) -> Iterator[Turn]:
         """Yield the turns that no new message of a user has ended yet, the latest last."""
         return (one.turn for one in self.lists if one.turn is not None and one.owns_turn)
+
+    def end_turns(self) -> None:
+        """End all turns of message lists, at the exit of the process."""
+        for one in self.lists:
+            self._dropped(one)
 
     def _dropped(self, one: MessageList) -> None:
         with self.shield("model.drop"):
@@ -269,6 +290,28 @@ class ModelReader:
         self.seen.clear()
         self._judged.clear()
         self._ended.clear()
+
+
+class _AtExit:
+    """End the turns of all readers when the process exits. Registered late, so it comes before the exporters' own."""
+
+    def __init__(self) -> None:
+        self._readers: WeakSet[ModelReader] = WeakSet()
+        self._is_registered = False
+
+    def watch(self, reader: ModelReader) -> None:
+        """End the turns of this reader at the exit."""
+        self._readers.add(reader)
+        if not self._is_registered:
+            self._is_registered = True
+            atexit.register(self._end)
+
+    def _end(self) -> None:
+        for reader in list(self._readers):
+            reader.end_turns()
+
+
+_at_exit = _AtExit()
 
 
 class ReadCall:
@@ -372,6 +415,8 @@ class Exchange:
                 self._reader.make_turn(one, scope)
             else:
                 self._reader.make_turn_of_replicas(one, turn_id, is_kept=is_kept)
+        elif one.owns_turn and delta.new:
+            one.turn.go_on()
         return one.turn
 
     @property
@@ -588,8 +633,10 @@ class Exchange:
             self._learn(self._collector.reply())
 
     def failed(self) -> None:
-        """Note that the request has failed, or the reading of its reply."""
+        """Note that the request has failed, or the reading of its reply. Called while its exception is handled."""
         self._end()
+        if self._list is not None:
+            self._list.left_as = FAILED if isinstance(sys.exc_info()[1], Exception) else CANCELLED
 
     def _end(self) -> None:
         """Tell the turn how long the model thought. An end under the garbage collector is not told."""
@@ -609,6 +656,19 @@ class Exchange:
         if store is not None and self._notes:
             background.run_later(replica_calls.write(store, self._notes))
 
+    def _note_end(self, reply: Reply) -> None:
+        """Note if the model has answered: with that a turn of a message list ends."""
+        one, scope = self._list, self._scope
+        if reply.calls:
+            if one is not None:  # a call that the request demanded may be the answer
+                one.left_as = ANSWERED if self._sent.dialect.demands(self._sent.body) else CANCELLED
+            return
+        turn = one.turn if one is not None else None if scope is None or scope.call is not None else scope.turn
+        if turn is not None:
+            turn.answered()
+            if one is not None and one.owns_turn:
+                self._reader.runs.end_turn(turn)
+
     def _learn(self, reply: Reply) -> None:
         """Note the calls of the reply: by them the message list of the next request is found."""
         one, now = self._list, self._reader.guard.clock()
@@ -620,6 +680,7 @@ class Exchange:
             if self._request.caller is not None:  # its client may know the reply by another id
                 names += [("call", call_id) for call_id, _ in calls]
         usage = Usage.of(self._sent.model, reply.input_tokens, reply.output_tokens, reply.cached_tokens)
+        self._note_end(reply)
         if one is None:
             if not reply.calls:
                 self._reader.usage.response("", (), usage, otel_context.get_current())

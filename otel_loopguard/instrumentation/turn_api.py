@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
+    from otel_loopguard.guard.ending import End
     from otel_loopguard.instrumentation.runtime import Runtime
     from otel_loopguard.turns.runs import OpenRun, Runs
     from otel_loopguard.turns.scope import Scope
@@ -53,6 +54,11 @@ class turn:  # noqa: N801 - reads as a word: ``with loopguard.turn():``
         """The number of tool calls that have run or run now, with those of nested turns, without refused ones."""
         return 0 if self._run is None else self._run.calls
 
+    @property
+    def ended_as(self) -> End | None:
+        """After the block: "answered", "concluded", "aborted", "cancelled" or "failed"; None inside it."""
+        return None if self._run is None else self._run.scope.turn.ended_as
+
     def say(self, text: str, *, stop: bool = False) -> UserMessage:
         """Send the model a message with the next tool result. With ``stop``, further calls are refused with it.
 
@@ -87,15 +93,15 @@ class turn:  # noqa: N801 - reads as a word: ``with loopguard.turn():``
         try:
             unbind(self._token, self._scope, thrown_away=isinstance(error, GeneratorExit))
             runtime, loop_error = self._runtime, None
+            with (Shield() if runtime is None else runtime.shield)("run.close"):
+                loop_error = grouped(error)
             if self._run is not None and runtime is not None:
                 with runtime.shield("run.close"):
                     if garbage_collector.runs_here():
-                        runtime.deferred_ends.append(_ThrownAway(self, runtime.runs, self._run))
+                        runtime.deferred_ends.append(_ThrownAway(self, runtime.runs, self._run, error))
                     else:
                         runtime.end_deferred()
-                        self.undelivered = runtime.runs.close(self._run)
-            with (Shield() if runtime is None else runtime.shield)("run.close"):
-                loop_error = grouped(error)
+                        self.undelivered = runtime.runs.close(self._run, loop_error or error)
         finally:  # again, if an exception of a signal handler has cut it short
             unbind(self._token, self._scope, thrown_away=True)
         if loop_error is not None:
@@ -123,13 +129,14 @@ class turn:  # noqa: N801 - reads as a word: ``with loopguard.turn():``
 class _ThrownAway:
     """A ``with turn()`` block that the garbage collector closed: its turn is still open."""
 
-    def __init__(self, block: turn, runs: Runs, run: OpenRun) -> None:
+    def __init__(self, block: turn, runs: Runs, run: OpenRun, error: BaseException | None) -> None:
         self._block = block
         self._runs = runs
         self._run = run
+        self._error = error
 
     def end(self) -> None:
-        self._block.undelivered = self._runs.close(self._run)
+        self._block.undelivered = self._runs.close(self._run, self._error)
 
 
 def say(text: str, *, conversation_id: str, stop: bool = False) -> UserMessage:

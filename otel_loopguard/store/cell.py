@@ -113,7 +113,8 @@ class Cell:
         """True if this process joins the turn that it finds in the cell, whatever the id of that turn."""
         self._has_adopted = False
         """True once it has joined a turn."""
-        self._names_turn = is_named
+        self.names_turn = is_named
+        """True if the program gave the turn an id, so that its next step may be in any process."""
         """True if the program has chosen the id: it may use the id again, so the turn does not end with its block."""
         self._of = compiled.fingerprinter.of
         self._turn_id = turn_id
@@ -662,7 +663,7 @@ class Cell:
 
     def close(self, turn: CellTurn) -> bool:
         """End the turn. Return False if it goes on because the program has named it."""
-        if self._names_turn and not self.is_alone:
+        if self.names_turn and not self.is_alone:
             return False
         if self._has_begun and not self.is_alone:
             self.fold_now(turn, TurnEnded(0))

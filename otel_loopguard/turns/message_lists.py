@@ -18,6 +18,7 @@ from collections import Counter, OrderedDict
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from otel_loopguard.guard.ending import CANCELLED
 from otel_loopguard.turns.messages import WrittenResult, mark_of
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from opentelemetry.trace import SpanContext
 
     from otel_loopguard.errors import ToolLoopError
+    from otel_loopguard.guard.ending import End
     from otel_loopguard.guard.turn import Turn
     from otel_loopguard.turns.messages import Message, Reply, WrittenCall
     from otel_loopguard.turns.thinking import Thinking
@@ -185,9 +187,9 @@ class MessageList:
 
     __slots__ = (
         "_last_number", "_message", "_numbers", "_replied", "_visible", "call_ids", "caller", "chain", "concluded",
-        "error", "has_run", "is_counted", "kept_chain", "kept_turn", "lock", "marks", "names", "on_probation",
-        "open_calls", "opening", "owns_turn", "replies", "root", "sentences", "thinking", "ticks", "trace", "turn",
-        "usage_key", "used", "verdicts", "was_cut", "whole", "withdrawn",
+        "error", "has_run", "is_counted", "kept_chain", "kept_turn", "left_as", "lock", "marks", "names",
+        "on_probation", "open_calls", "opening", "owns_turn", "replies", "root", "sentences", "thinking", "ticks",
+        "trace", "turn", "usage_key", "used", "verdicts", "was_cut", "whole", "withdrawn",
     )  # fmt: skip
 
     def __init__(self, caller: Caller | None = None) -> None:  # noqa: PLR0915 - what is known about a message list
@@ -206,6 +208,8 @@ class MessageList:
         self.lock = threading.RLock()
         self.turn: Turn | None = None
         """The turn of the calls that the model writes now; None before the first request."""
+        self.left_as: End = CANCELLED
+        """The end of the turn if no request comes any more."""
         self.owns_turn = False
         """True if the turn ends with this list; False if it ends with an agent's run."""
         self.usage_key = f"list-{next(_numbers)}"
@@ -437,6 +441,7 @@ class MessageList:
         self._visible = {number: one._replace(key=0) for number, one in self._visible.items()}
         self.on_probation = self.concluded or self.error is not None
         self.concluded, self.withdrawn, self.error, self.trace = False, None, None, None
+        self.left_as = CANCELLED
         self.ticks.clear()
         self.call_ids.clear()
         self.kept_turn = None

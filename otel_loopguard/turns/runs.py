@@ -5,11 +5,13 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, NamedTuple
 
+from otel_loopguard.turns.endings import begin
 from otel_loopguard.turns.scope import RunState, Scope, current_scope
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from otel_loopguard.guard.ending import End, EndedTurn
     from otel_loopguard.guard.guard import Guard
     from otel_loopguard.guard.turn import Turn
     from otel_loopguard.turns.last_turns import LastTurns
@@ -39,13 +41,15 @@ class RunInfo(NamedTuple):
 class OpenRun:
     """A run between its start and its end."""
 
-    __slots__ = ("_first_call", "owned", "run_id", "scope")
+    __slots__ = ("_first_call", "is_nested", "owned", "run_id", "scope")
 
-    def __init__(self, scope: Scope, *, owned: bool) -> None:
+    def __init__(self, scope: Scope, *, owned: bool, is_nested: bool = False) -> None:
         self.run_id: str | None = None
         self.scope = scope
         self.owned = owned
         """True if the turn ends with this run; False if the run is part of another run's turn."""
+        self.is_nested = is_nested
+        """True if the turn is part of the work on another turn."""
         self._first_call = scope.turn.calls
 
     @property
@@ -63,11 +67,19 @@ class Runs:
     conversation or an id.
     """
 
-    def __init__(self, guard: Guard, conversations: LastTurns, turn_over: Callable[[Turn], None]) -> None:
+    def __init__(
+        self,
+        guard: Guard,
+        conversations: LastTurns,
+        turn_over: Callable[[Turn], None],
+        turn_ended: Callable[[EndedTurn], None] = lambda ended: None,  # noqa: ARG005 - the signature
+    ) -> None:
         self._guard = guard
         self._conversations = conversations
         self._turn_over = turn_over
         """Called with a turn that is over, before it is closed."""
+        self._turn_ended = turn_ended
+        """Called with the end of each turn. A failed turn that is resumed ends again."""
         self._known: dict[str, Scope] = {}
 
     def known(self, run_id: str | None) -> Scope | None:
@@ -80,6 +92,8 @@ class Runs:
         if info.run_id is not None and len(self._known) < MOST_KNOWN:
             run.run_id = info.run_id
             self._known[info.run_id] = run.scope
+        if run.owned and not run.is_nested:
+            begin(run.scope.turn)
         return run
 
     def _open(self, info: RunInfo, source: str, turn_id: str | None) -> OpenRun:
@@ -109,7 +123,7 @@ class Runs:
             agent_name=info.agent_name,
             run_state=RunState() if source == "run" else None,
         )
-        return OpenRun(scope, owned=True)
+        return OpenRun(scope, owned=True, is_nested=outer is not None and not own)
 
     def _turn(self, info: RunInfo, source: str, turn_id: str | None, conversation_id: str | None) -> Turn:
         if info.resumes and info.conversation_id is not None and self._guard.store is None:
@@ -122,18 +136,35 @@ class Runs:
     def _begin(self, conversation_id: str, turn: Turn) -> None:
         replaced = self._conversations.started(conversation_id, turn)
         if replaced is not None:
+            self.end_turn(replaced, how="cancelled", conversation_id=conversation_id)
             self.close_turn(replaced)
 
-    def close(self, run: OpenRun, *, unfinished: bool = False) -> list[str]:
+    def end_turn(
+        self,
+        turn: Turn,
+        error: BaseException | None = None,
+        *,
+        how: End | None = None,
+        conversation_id: str | None = None,
+    ) -> None:
+        """Note how a turn has ended, unless that was noted before. ``how`` replaces what the exception says."""
+        ended = turn.finish(error, how=how, conversation_id=conversation_id)
+        if ended is not None:
+            self._turn_ended(ended)
+
+    def close(self, run: OpenRun, error: BaseException | None = None, *, unfinished: bool = False) -> list[str]:
         """Close a run, and its turn if the run owns it. Return the user's messages that were not delivered.
 
-        An ``unfinished`` run (interrupted or failed) of a conversation keeps its turn for the run that resumes it.
+        ``error``: the exception that left the run, or None. An ``unfinished`` run (interrupted or failed) of a
+        conversation keeps its turn for the run that resumes it.
         """
         if run.run_id is not None:
             self._known.pop(run.run_id, None)
         if not run.owned:
             return []
         conversation_id, turn = run.scope.conversation_id, run.scope.turn
+        if not run.is_nested and (error is not None or not unfinished):
+            self.end_turn(turn, error, conversation_id=conversation_id)
         if conversation_id is not None:
             if self._conversations.ended(conversation_id, turn) and unfinished:
                 return []

@@ -178,7 +178,7 @@ def test_a_fault_of_a_row_is_said_once(caplog):
     """Without a counter it is logged, without the text of the exception."""
     messages(Policy(detectors=[row_of(after=lambda *_: 1 / 0)]), 5)
     assert [one.getMessage() for one in caplog.records] == [
-        "detector of the policy raised ZeroDivisionError: the call runs"
+        "detector of the policy raised ZeroDivisionError: the program goes on"
     ]
 
 

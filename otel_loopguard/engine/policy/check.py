@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 _TABLES = ("modes", "tools", "words", "sentences", "cost_per_million_tokens")
 _ONLY_IN_CODE = {
     "hash_key": "a key does not belong in this file; set OTEL_PYTHON_LOOPGUARD_HASH_KEY or ..._HASH_KEY_FILE.",
+    "on_end": "a function can only be given in code: Policy(on_end=...).",
     "on_trip": "a function can only be given in code: Policy(on_trip=...).",
 }
 

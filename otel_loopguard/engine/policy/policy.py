@@ -140,6 +140,9 @@ class Policy:
     on_trip: Callable[..., Any] | None = None
     """``fn(trip) -> Action | None``, sync or async, called on each trip, outside of every lock. The action that it
     returns is taken; None keeps that of the trip."""
+    on_end: Callable[..., Any] | None = None
+    """``fn(ended)``, sync, called once with the ``EndedTurn`` when a turn ends, outside of every lock. A turn
+    that goes on after its end, as after a failure, ends again."""
     hash_key: bytes | None = field(default=None, repr=False)
     """The key of the fingerprints; None = that of the environment, or a random one for this process."""
 

@@ -69,6 +69,7 @@ POLICY: Mapping[str, Setting] = {
 CODE: Mapping[str, Setting] = {
     "detectors": Setting("a list of functions (history, record, rule) -> Trip | None, or of Detectors", _functions),
     "on_trip": Setting("a function (trip) -> Action | None", lambda value: value if callable(value) else None),
+    "on_end": Setting("a function (ended) -> None", lambda value: value if callable(value) else None),
     "hash_key": Setting("bytes", lambda value: value if isinstance(value, bytes) else None),
 }
 """Settings that only code can give."""
