@@ -21,7 +21,8 @@ SPAN_EXECUTE_TOOL: Final = "execute_tool"
 SPAN_LOOPGUARD: Final = "loopguard"
 """A tool call of which the framework makes its own ``execute_tool`` span, or of which only an ended span is known."""
 SPAN_INVOKE_AGENT: Final = "invoke_agent"
-"""An agent's run that no other span is around, with the agent's name: the calls of a turn are one trace."""
+"""An agent's run that no other span is around, with the agent's name: the calls of a turn are one trace. Also a turn of
+``loopguard.turn()``, and one that is known by its model requests, if the agent has no span of others."""
 UNKNOWN_TOOL: Final = "_unknown"
 """Replaces a tool name that is not registered: such a name is model output."""
 OTHER_TOOL: Final = "_other"
@@ -92,6 +93,12 @@ TURN_SOURCE: Final = "loopguard.turn.source"
 """The way in which the turn was found.
 
 Holds: ``run``, ``explicit``, ``messages``, ``agent_span``, ``trace`` or another word.
+"""
+TURN_END: Final = "loopguard.turn.end"
+"""How the turn ended: ``concluded`` if it answered after the guard had withdrawn its tools, ``aborted`` by
+``ToolLoopError``, ``failed`` by another exception, ``cancelled`` if it was broken off or left without an answer.
+
+Holds: ``answered``, ``concluded``, ``aborted``, ``cancelled`` or ``failed``.
 """
 CALL_INDEX: Final = "loopguard.turn.call_index"
 """The call's position in its turn, from 0, refused ones included."""
@@ -231,6 +238,7 @@ METRIC_TOOL_TRIPS: Final = "loopguard.tool.trips"
 METRIC_TOOL_CALLS: Final = "loopguard.tool_calls"
 METRIC_TURN_TOOL_CALLS: Final = "loopguard.turn.tool_calls"
 METRIC_CHECK_DURATION: Final = "loopguard.check.duration"
+METRIC_TURNS_ENDED: Final = "loopguard.turns.ended"
 METRIC_TURNS_LIVE: Final = "loopguard.turns.live"
 METRIC_INTERNAL_ERRORS: Final = "loopguard.internal_errors"
 METRIC_STORE_FAILURES: Final = "loopguard.store.failures"

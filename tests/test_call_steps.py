@@ -62,9 +62,9 @@ def test_a_live_turn_holds_few_memory_blocks():
 
 
 def test_a_guarded_call_takes_few_times_the_steps_of_a_bare_span():
-    """Whatever the SDK does in a span, it does in both."""
+    """Whatever the SDK does in a span, it does in both. The guarded turn has one span more: its own."""
     found = measured()
-    assert 1 < found["a guarded call"].all / found[call_steps.BARE].all <= 2.2
+    assert 1 < found["a guarded call"].all / found[call_steps.BARE].all <= 2.35
 
 
 def test_a_call_of_a_framework_visits_few_files():

@@ -93,6 +93,7 @@ class Turn:
     __slots__ = (
         "__weakref__", "_aborted_at", "_firsts", "_made_messages", "_results", "_tree", "cell", "changing", "compiled",
         "current", "ending", "enforced", "host", "id", "known_as", "last_used", "lock", "parent", "running", "source",
+        "span",
     )  # fmt: skip
 
     def __init__(
@@ -139,6 +140,8 @@ class Turn:
         """``calls`` when a decision last ended the run; -1 if none did."""
         self.ending: Ending | None = None
         """The place of its end; None if nobody has asked for it."""
+        self.span: Any = None
+        """The span of the turn itself, which telemetry keeps here; None if it has none."""
         self.cell = cell
         """The place of the state in the store, if other processes work on this turn, too."""
         if cell is not None:
@@ -267,7 +270,7 @@ class Turn:
         self.id = self.known_as = turn_id
         self.lock = RLock()
         self.changing = False
-        self.running, self._results = EMPTY, None
+        self.running, self._results, self.span = EMPTY, None, None
         state = self.current
         state.start_over()
         state.history.reached = EMPTY

@@ -89,7 +89,8 @@ class AgentRun:
             self._runtime.runs.close(self._open_run, error, unfinished=self._unfinished)
         if self._span is not None:
             with self.shield("run.span"):
-                self._span.end(self._error if isinstance(self._error, Exception) else None)
+                how = None if self._open_run is None else self._open_run.scope.turn.ended_as
+                self._span.end(self._error if isinstance(self._error, Exception) else None, how)
 
     def lend_span(self) -> None:
         """Make the run's span the parent of its calls, which are made outside of ``running``."""

@@ -90,12 +90,23 @@ class _Unseen(NamedTuple):
 class ModelReader:
     """Read the requests of this process, and keep the message lists that they belong to."""
 
-    def __init__(self, guard: Guard, runs: Runs, providers: Providers, usage: UsageLedger, shield: Shield) -> None:
+    def __init__(
+        self,
+        guard: Guard,
+        runs: Runs,
+        providers: Providers,
+        usage: UsageLedger,
+        shield: Shield,
+        *,
+        begin_span: Callable[[Scope], None],
+    ) -> None:
         self.guard = guard
         self.runs = runs
         self.usage = usage
         self.providers = providers
         self.shield = shield
+        self._begin_span = begin_span
+        """Begins the span of a turn."""
         self.is_used = False
         """True once a request was read. Then each call that an executor has run or refused is noted: ``executed``."""
         self.lists = MessageLists(self._dropped)
@@ -239,6 +250,8 @@ class ModelReader:
             if caller is None:
                 begin(one.turn)
                 _at_exit.watch(self)
+                with self.shield("run.span"):
+                    self._begin_span(Scope(one.turn))
         one.owns_turn = True
 
     def make_turn_of_replicas(self, one: MessageList, turn_id: str, *, is_kept: bool) -> None:
@@ -524,7 +537,7 @@ class Exchange:
         finally:
             otel_context.detach(token)
         self._book(one, new, is_loop=decision.is_loop_step)
-        if one.trace is None and span.otel_span.get_span_context().is_valid:
+        if one.trace is None and one.turn.span is None and span.otel_span.get_span_context().is_valid:
             one.trace = span.otel_span.get_span_context()
 
     def _has_place(self, one: MessageList, number: int) -> bool:

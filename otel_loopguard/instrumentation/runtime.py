@@ -13,6 +13,7 @@ from otel_loopguard.engine.policy.problems import listed
 from otel_loopguard.engine.tools.declared import DeclaredTools
 from otel_loopguard.engine.vocabulary import Action, hash_text
 from otel_loopguard.environment_variables import PREFIX
+from otel_loopguard.guard.ending import CANCELLED, FAILED
 from otel_loopguard.guard.guard import Guard
 from otel_loopguard.instrumentation.model_reader import ModelReader
 from otel_loopguard.instrumentation.process_start import process_start
@@ -23,6 +24,7 @@ from otel_loopguard.spans.open_spans import OpenSpans
 from otel_loopguard.store.settings import store_from_environment
 from otel_loopguard.telemetry.meters import announced_trips
 from otel_loopguard.telemetry.providers import Providers
+from otel_loopguard.telemetry.run_span import TurnSpan
 from otel_loopguard.telemetry.settings import Settings
 from otel_loopguard.telemetry.unseen import Unseen
 from otel_loopguard.telemetry.watcher import SpanWatcher
@@ -43,9 +45,11 @@ if TYPE_CHECKING:
 
     from otel_loopguard.engine.policy.policy import Policy, ToolContract
     from otel_loopguard.engine.vocabulary import Usage
+    from otel_loopguard.guard.ending import EndedTurn
     from otel_loopguard.guard.turn import Turn
     from otel_loopguard.telemetry.idle_watcher import WaitingWatcher
     from otel_loopguard.turns.gc_safety import DeferredEnd
+    from otel_loopguard.turns.scope import Scope
 
 logger = logging.getLogger("otel_loopguard")
 
@@ -97,8 +101,10 @@ class Runtime:
         )
         self.usage = UsageLedger(self._book_usage)
         self.equal_turns = EqualTurns()
-        self.runs = Runs(self.guard, self.conversations, self._turn_over)
-        self.reader = ModelReader(self.guard, self.runs, self.providers, self.usage, self.shield)
+        self.runs = Runs(self.guard, self.conversations, self._turn_over, self._turn_ended)
+        self.reader = ModelReader(
+            self.guard, self.runs, self.providers, self.usage, self.shield, begin_span=self.begin_span
+        )
         self.reader.answer_tools = active_runtime.answer_tools
         self.attribution = Attribution(
             self.guard,
@@ -165,6 +171,20 @@ class Runtime:
 
     def _count_error(self, site: str) -> None:
         self.providers.outlets().meters.error(site)
+
+    def begin_span(self, scope: Scope) -> None:
+        """Begin the span of a turn that no framework runs, unless an agent's span of others is around."""
+        if self.open_spans.agent() is None:
+            TurnSpan.start(self.providers, scope)
+
+    def _turn_ended(self, turn: Turn, ended: EndedTurn, error: BaseException | None) -> None:
+        with self.shield("turn.end"):
+            self.providers.outlets().meters.turn_ended(ended.ended_as)
+        if turn.span is not None:
+            with self.shield("run.span"):
+                was_left = turn.source == "messages" and error is None and ended.ended_as in (CANCELLED, FAILED)
+                shown = error if isinstance(error, Exception) else None
+                turn.span.end(shown, ended.ended_as, self.guard.clock() - turn.last_used if was_left else 0.0)
 
     def _turn_over(self, turn: Turn) -> None:
         self.providers.count_turn(turn.calls)

@@ -78,7 +78,9 @@ class turn:  # noqa: N801 - reads as a word: ``with loopguard.turn():``
             with runtime.shield("run.open"):
                 if garbage_collector.runs_here():
                     return self
-                self._run = runtime.runs.open(self._info, source="explicit", turn_id=self._turn_id)
+                self._run = run = runtime.runs.open(self._info, source="explicit", turn_id=self._turn_id)
+                if run.owned and not run.is_nested:
+                    runtime.begin_span(run.scope)
         self._scope = current_scope() if self._run is None else self._run.scope
         try:
             self._token = bind(self._scope)

@@ -185,6 +185,12 @@ class CallSpan(InContext):
         run_state = self.scope.run_state
         if run_state is not None and run_state.span_context is not None:
             context = run_state.span_context if trace.get_current_span(context) is INVALID_SPAN else context
+        turn_span = self.scope.turn.span
+        if turn_span is not None and turn_span.context is not None:
+            if context is turn_span.around:
+                context = turn_span.context
+            elif trace.get_current_span(context) is INVALID_SPAN:
+                context = trace.set_span_in_context(trace.get_current_span(turn_span.context), context)
         if context.get(_SUPPRESSED) or context.get(_SUPPRESSED_BY_OTHERS):
             self.context = context
             return

@@ -60,6 +60,7 @@ class Meters:
         self._turns_looping = counter(
             semconv.METRIC_TURNS_LOOPING, "{turn}", "Turns with a loop, once for each action; a user's stop is none."
         )
+        self._turns_ended = counter(semconv.METRIC_TURNS_ENDED, "{turn}", "Turns that ended, by how they ended.")
         self._recoveries = counter(
             semconv.METRIC_RECOVERIES, "{trip}", "Trips after which the agent brought something new again."
         )
@@ -164,6 +165,10 @@ class Meters:
     def turn(self, calls: int) -> None:
         """Record the number of calls of a turn that is over."""
         self._record(self._turn_calls.record, calls)
+
+    def turn_ended(self, end: str) -> None:
+        """Count a turn that has ended, by how it ended."""
+        self._record(self._turns_ended.add, 1, {semconv.TURN_END: end})
 
     def measures_this_check(self) -> bool:
         """Return True for one call in sixteen, to record its time of judging: that gives the histogram of all."""

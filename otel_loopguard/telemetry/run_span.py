@@ -38,18 +38,23 @@ class RunSpan(InContext):
         self.context = trace.set_span_in_context(span, around) if span.is_recording() else None
 
     @classmethod
-    def start(cls, providers: Providers, scope: Scope) -> Self | None:
-        """Start the span of a run. Return None inside of any other span, whose trace has the calls already."""
+    def start(cls, providers: Providers, scope: Scope, *, is_inside: bool = False) -> Self | None:
+        """Start the span of a run. Return None inside of any other span, whose trace has the calls already.
+
+        ``is_inside``: start it there, too.
+        """
         around = otel_context.get_current()
-        if around.get(_SUPPRESS_INSTRUMENTATION_KEY) or trace.get_current_span(around).get_span_context().is_valid:
+        has_parent = trace.get_current_span(around).get_span_context().is_valid
+        if around.get(_SUPPRESS_INSTRUMENTATION_KEY) or (has_parent and not is_inside):
             return None
         attributes: dict[str, str | bool] = {
             semconv.OPERATION_NAME: semconv.OPERATION_INVOKE_AGENT,
             semconv.TURN_ID: scope.turn.id,
             semconv.TURN_SOURCE: scope.turn.source,
-            semconv.OWN_TRACE: True,
             **providers.conversation_attributes(scope.conversation_id),
         }
+        if not has_parent:
+            attributes[semconv.OWN_TRACE] = True
         name = semconv.OPERATION_INVOKE_AGENT
         if scope.agent_name is not None:
             attributes[semconv.AGENT_NAME] = scope.agent_name
@@ -60,16 +65,53 @@ class RunSpan(InContext):
         span = providers.outlets().tracer.start_span(name, context=ours, attributes=attributes, start_time=began)
         return cls(providers, scope, span, around, began)
 
-    def end(self, error: BaseException | None) -> None:
-        """End the span, and record the time and the calls. Write an error's class only: its text may quote values."""
+    def end(self, error: BaseException | None, how: str | None = None, *, idle: float = 0.0) -> None:
+        """End the span, and record the time and the calls. Write an error's class only: its text may quote values.
+
+        ``how``: how the turn has ended; None if it goes on. ``idle``: the seconds since the last step.
+        """
+        if how is not None:
+            self._span.set_attribute(semconv.TURN_END, how)
         error_type = None if error is None else type(error).__qualname__
         if error_type is not None:
             self._span.set_attribute(semconv.ERROR_TYPE, error_type)
             self._span.set_status(Status(StatusCode.ERROR))
-        ended = time_ns()
+        ended = max(self._began, time_ns() - int(idle * 1e9))
         self._span.end(ended)
         if semconv.OPERATION_INVOKE_AGENT not in self._providers.unmeasured:
             calls = self._scope.turn.calls - self._calls_before
             seconds, agent = (ended - self._began) / 1e9, self._scope.agent_name
             context = trace.set_span_in_context(self._span, self.around)
             self._providers.outlets().meters.genai.agent_ran(seconds, calls, agent, error_type, context)
+
+
+class TurnSpan:
+    """The ``invoke_agent`` span of a turn that no framework runs: of a block, or of requests to a model.
+
+    It is never the current span, but the parent of calls that have no other one. It is written when the turn ends,
+    unless another instrumentation has written a span of an agent in the turn by then.
+    """
+
+    def __init__(self, span: RunSpan) -> None:
+        self._span: RunSpan | None = span
+        self.around = span.around
+        """The context that the turn began in."""
+        self.context = span.context
+        """The context with the span; None if calls are not to be in it."""
+
+    @classmethod
+    def start(cls, providers: Providers, scope: Scope) -> None:
+        """Start the span of the scope's turn."""
+        span = RunSpan.start(providers, scope, is_inside=True)
+        if span is not None:
+            scope.turn.span = cls(span)
+
+    def drop(self) -> None:
+        """Do not write the span: another instrumentation has one of the same agent."""
+        self._span = self.context = None
+
+    def end(self, error: BaseException | None, how: str, idle: float) -> None:
+        """Write the span, once."""
+        span, self._span = self._span, None
+        if span is not None:
+            span.end(error, how, idle=idle)

@@ -72,14 +72,14 @@ class Runs:
         guard: Guard,
         conversations: LastTurns,
         turn_over: Callable[[Turn], None],
-        turn_ended: Callable[[EndedTurn], None] = lambda ended: None,  # noqa: ARG005 - the signature
+        turn_ended: Callable[[Turn, EndedTurn, BaseException | None], None],
     ) -> None:
         self._guard = guard
         self._conversations = conversations
         self._turn_over = turn_over
         """Called with a turn that is over, before it is closed."""
         self._turn_ended = turn_ended
-        """Called with the end of each turn. A failed turn that is resumed ends again."""
+        """Called with each turn that has ended, and the exception that ended it, or None."""
         self._known: dict[str, Scope] = {}
 
     def known(self, run_id: str | None) -> Scope | None:
@@ -150,7 +150,7 @@ class Runs:
         """Note how a turn has ended, unless that was noted before. ``how`` replaces what the exception says."""
         ended = turn.finish(error, how=how, conversation_id=conversation_id)
         if ended is not None:
-            self._turn_ended(ended)
+            self._turn_ended(turn, ended, error)
 
     def close(self, run: OpenRun, error: BaseException | None = None, *, unfinished: bool = False) -> list[str]:
         """Close a run, and its turn if the run owns it. Return the user's messages that were not delivered.

@@ -1,0 +1,141 @@
+"""The span and the count of a turn, with its end."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING, Any
+
+import openai
+import pytest
+from opentelemetry.trace import StatusCode
+
+import otel_loopguard as loopguard
+from otel_loopguard import semconv
+from otel_loopguard.instrumentation.agent_run import AgentRun, run_plain
+from otel_loopguard.instrumentation.targets import RunTarget
+from otel_loopguard.testing import guarded
+from otel_loopguard.turns.runs import RunInfo
+from tests.models.scripts import Looping, Working, call
+from tests.models.server import Server
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from opentelemetry.sdk.trace import ReadableSpan
+
+    from otel_loopguard.testing import Recording
+    from tests.models.scripts import Script
+
+TOOLS: Any = [{"type": "function", "function": {"name": "read_file", "parameters": {"type": "object"}}}]
+
+
+@loopguard.tool
+def look(path: str) -> str:
+    """Look at something."""
+    return f"there is {path}"
+
+
+def of_turns(recording: Recording) -> list[ReadableSpan]:
+    """The spans of turns."""
+    return [
+        span
+        for span in recording._spans.get_finished_spans()
+        if span.attributes and span.attributes.get(semconv.OPERATION_NAME) == "invoke_agent"
+    ]
+
+
+def ask(script: Script) -> None:
+    """Run a loop over a client of a scripted model, until that answers."""
+    messages: list[Any] = [{"role": "user", "content": "a question"}]
+    with Server(script).running() as server, openai.OpenAI(base_url=f"{server.url}/v1", api_key="local") as client:
+        while True:
+            made = client.chat.completions.create(model="gpt-4.1", messages=messages, tools=TOOLS).choices[0].message
+            messages.append(made.model_dump(exclude_none=True))
+            if not made.tool_calls:
+                return
+            messages += [{"role": "tool", "tool_call_id": one.id, "content": "a text"} for one in made.tool_calls]
+
+
+def block(error: type[Exception] | None = None) -> None:
+    """Make a call in a block, which this exception leaves."""
+    with contextlib.suppress(ZeroDivisionError), loopguard.turn("c", agent_name="helper"):
+        look("a")
+        if error is not None:
+            raise error
+
+
+def framework(recording: Recording) -> None:
+    """Run an agent of a framework that makes a call."""
+    assert recording.runtime is not None
+    target = RunTarget("m", "f", lambda run, args, kwargs: RunInfo())
+    run_plain(AgentRun(recording.runtime, target, None, (), {}), lambda: look("a"))
+
+
+@pytest.mark.parametrize(
+    ("work", "end"),
+    [
+        (lambda _: block(), "answered"),
+        (lambda _: block(ZeroDivisionError), "failed"),
+        (framework, "answered"),
+        (lambda _: ask(Working(call("read_file", path="a"))), "answered"),
+        (lambda _: ask(Looping(call("read_file", path="a"))), "concluded"),
+    ],
+    ids=["block", "failed block", "framework", "client", "concluded client"],
+)
+def test_a_turn_has_one_span_with_its_end_around_its_calls(work: Callable[[Recording], None], end: str) -> None:
+    """It begins before the first call and ends after the last; it is counted once."""
+    with guarded(clock=lambda: 0.0) as recording:
+        work(recording)
+        (span,) = of_turns(recording)
+        calls = recording.spans
+        assert recording.counted(semconv.METRIC_TURNS_ENDED) == 1
+        assert recording.counted(semconv.METRIC_TURNS_ENDED, loopguard__turn__end=end) == 1
+    assert span.attributes is not None
+    assert span.attributes[semconv.TURN_END] == end
+    assert (span.status.status_code is StatusCode.ERROR) is (end == "failed")
+    assert {one.parent and one.parent.span_id for one in calls} == {span.context.span_id}
+    assert {one.attributes and one.attributes[semconv.TURN_ID] for one in calls} == {span.attributes[semconv.TURN_ID]}
+    assert span.start_time is not None
+    assert span.end_time is not None
+    assert all(span.start_time <= (one.start_time or 0) and (one.end_time or 0) <= span.end_time for one in calls)
+
+
+@pytest.mark.parametrize("place", ["around", "inside"])
+def test_a_turn_has_no_second_span_if_another_instrumentation_has_one(place: str) -> None:
+    """Its agent's span around the block, or in it, is that of the turn. The turn is counted all the same."""
+    with guarded() as recording:
+        other = recording.tracer_provider.get_tracer("another instrumentation")
+        agent = other.start_as_current_span("invoke_agent a", attributes={semconv.OPERATION_NAME: "invoke_agent"})
+        with contextlib.ExitStack() as stack:
+            for one in (agent, loopguard.turn()) if place == "around" else (loopguard.turn(), agent):
+                stack.enter_context(one)
+            look("a")
+        assert [span.name for span in of_turns(recording)] == ["invoke_agent a"]
+        assert recording.counted(semconv.METRIC_TURNS_ENDED) == 1
+
+
+def test_a_turn_inside_of_a_servers_span_has_its_own() -> None:
+    """The span of the request tells nothing of the turn. The span of a call keeps its parent."""
+    with guarded() as recording:
+        with recording.tracer_provider.get_tracer("a server").start_as_current_span("POST /chat") as request:
+            block()
+        (span,) = of_turns(recording)
+        assert span.parent is not None
+        assert span.parent.span_id == request.get_span_context().span_id
+        assert semconv.OWN_TRACE not in (span.attributes or {})
+
+
+def test_nested_work_is_no_turn_of_its_own() -> None:
+    """An agent's run in a block, and one in a call, are parts of the block's turn."""
+
+    @loopguard.tool
+    def ask_expert() -> None:
+        with loopguard.turn():
+            look("a")
+
+    with guarded() as recording:
+        with loopguard.turn():
+            framework(recording)
+            ask_expert()
+        assert len(of_turns(recording)) == 1
+        assert recording.counted(semconv.METRIC_TURNS_ENDED) == 1
