@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from litellm.integrations.custom_logger import CustomLogger  # type: ignore[import-not-found]  # it is in the proxy only
 
-from otel_loopguard.gateway.gateway import alearn, fail, judge, learn
+from otel_loopguard.gateway.gateway import REFUSED, alearn, fail, headers_of_reply, judge, learn
 from otel_loopguard.gateway.refusal import fields, message
 from otel_loopguard.instrumentation.runtime import active_runtime
 from otel_loopguard.semconv import ERROR_REFUSED
@@ -42,6 +42,16 @@ class LoopGuard(CustomLogger):  # type: ignore[misc]  # the base class is in the
         """Note that a request has failed, with all its retries and fallbacks, or the stream of its reply."""
         fail(request_data.get("litellm_call_id"))
 
+    async def async_post_call_response_headers_hook(
+        self,
+        data: Any,
+        user_api_key_dict: Any,  # noqa: ARG002 - the proxy's signature
+        response: Any,  # noqa: ARG002 - as above
+        request_headers: Any = None,  # noqa: ARG002 - as above
+    ) -> dict[str, str] | None:
+        """Return the header that tells how the turn ended, for a whole reply. An old LiteLLM does not ask."""
+        return headers_of_reply(data.get("litellm_call_id"))
+
     async def async_log_success_event(self, kwargs: Any, response_obj: Any, start_time: Any, end_time: Any) -> None:  # noqa: ARG002 - the proxy's signature
         """Learn the calls and the tokens of a reply, streamed or not."""
         learn(response_obj, kwargs.get("litellm_call_id"))
@@ -52,7 +62,12 @@ def _exception(error: ToolLoopError) -> Exception:
     from litellm.proxy._types import ProxyException  # type: ignore[import-not-found]  # noqa: PLC0415 - loads the proxy
 
     refused = ProxyException(
-        message=message(error), type=ERROR_REFUSED, param=None, code=400, provider_specific_fields=fields(error)
+        message=message(error),
+        type=ERROR_REFUSED,
+        param=None,
+        code=400,
+        headers=dict(REFUSED),
+        provider_specific_fields=fields(error),
     )
     refused.status_code = 400  # LiteLLM 1.80 wraps the exception in another one, with this code
     return cast("Exception", refused)

@@ -14,6 +14,7 @@ from opentelemetry import propagate, trace
 
 from otel_loopguard.errors import ToolLoopError
 from otel_loopguard.gateway.callers import caller_of, headers_of
+from otel_loopguard.guard.ending import ABORTED
 from otel_loopguard.instrumentation.model_api import JUDGED, Sent
 from otel_loopguard.instrumentation.model_request import own
 from otel_loopguard.instrumentation.models.anthropic import MESSAGES
@@ -25,10 +26,15 @@ from otel_loopguard.shield import Shield
 if TYPE_CHECKING:
     from collections.abc import Mapping, MutableMapping
 
+    from otel_loopguard.guard.ending import End
     from otel_loopguard.instrumentation.model_api import Dialect, Listener
     from otel_loopguard.instrumentation.model_reader import Exchange
     from otel_loopguard.instrumentation.runtime import Runtime
 
+END: Final = "x-loopguard-end"
+"""The header of a response that tells how its turn ended. A reply with calls has none, nor has a streamed one."""
+REFUSED: Final = {END: ABORTED}
+"""The headers of the answer to a request whose turn is ended."""
 _DIALECTS: Final[dict[str, Dialect]] = {
     "completion": CHAT,
     "acompletion": CHAT,
@@ -44,6 +50,7 @@ class _Pending:
 
     def __init__(self, exchange: Exchange, call_id: Any) -> None:
         self.exchange: Exchange | None = exchange
+        self.end: End | None = None
         self.call_id = call_id
         """The proxy's id of the request. A client may choose it, so it only tells apart the requests of one task."""
 
@@ -122,6 +129,12 @@ async def alearn(reply: Any, call_id: Any) -> None:
             await exchange.note()
 
 
+def headers_of_reply(call_id: Any) -> dict[str, str] | None:
+    """Return the headers for the reply that the running task has taken; None if its turn goes on, or is not known."""
+    pending = _pending.get()
+    return None if pending is None or pending.end is None or call_id != pending.call_id else {END: pending.end}
+
+
 def fail(call_id: Any) -> None:
     """Note that the request of the running task has failed. ``call_id``: the proxy's id of the request."""
     with Shield()("gateway.runtime"):
@@ -138,4 +151,5 @@ def _learnt(reply: Any, call_id: Any) -> Exchange | None:
     exchange, pending.exchange = pending.exchange, None
     with exchange.shield("gateway.reply"):
         exchange.whole(reply)
+        pending.end = exchange.end
     return exchange

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
     from otel_loopguard.engine.vocabulary import Decision
     from otel_loopguard.errors import ToolLoopError
+    from otel_loopguard.guard.ending import End
     from otel_loopguard.guard.guard import Guard
     from otel_loopguard.guard.turn import Turn
     from otel_loopguard.instrumentation.model_api import Body, Collector, Dialect, Sent
@@ -365,6 +366,8 @@ class Exchange:
         self._notes: list[Note] = []
         """The calls of the reply for other replicas of a gateway, if the provider keeps the conversation."""
         self._abort: Decision | None = None
+        self.end: End | None = None
+        """How the turn has ended with the reply; None if that has calls, or is part of an agent's run."""
         self._collector: Collector | None = None
         self._thinking: Thinking | None = None
         """The time of the request, once it is sent; None in no turn."""
@@ -681,6 +684,9 @@ class Exchange:
             turn.answered()
             if one is not None and one.owns_turn:
                 self._reader.runs.end_turn(turn)
+                self.end = turn.ended_as
+        elif one is not None:  # no tool was called
+            self.end = ANSWERED
 
     def _learn(self, reply: Reply) -> None:
         """Note the calls of the reply: by them the message list of the next request is found."""

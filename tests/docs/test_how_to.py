@@ -18,7 +18,7 @@ from tests.store import servers
 NEEDS = {
     "langgraph": "langchain_openai", "openai-agents": "agents", "pydantic-ai": "pydantic_ai", "mcp": "mcp",
     "openai": "openai", "anthropic": "anthropic", "google-genai": "google.genai", "litellm": "litellm",
-    "deploy": "celery", "gateway": "litellm_proxy_extras",
+    "deploy": "celery", "gateway": "litellm_proxy_extras", "tell-how-it-ended": "agents",
 }  # fmt: skip
 """Pages that need a package. The environment `how-tos` of the matrix has all of them; `tests/gateway` runs its own."""
 PROGRAMS = {"shared-store": "redis-server"}

@@ -95,6 +95,28 @@ def turns(recording: Recording) -> list[Any]:
     return [(span.attributes or {})[semconv.TURN_ID] for span in recording.spans]
 
 
+# --- the end of a turn ---------------------------------------------------------------------------------------------
+
+
+DONE = {"choices": [{"message": {"role": "assistant", "content": "Done."}}]}
+
+
+@pytest.mark.parametrize(
+    ("steps", "answer", "end"),
+    [(0, DONE, "answered"), (3, DONE, "answered"), (9, DONE, "concluded"), (3, reply(3), None)],
+)
+async def test_a_reply_tells_how_its_turn_ended(steps: int, answer: Any, end: str | None) -> None:
+    """A reply with calls has no such header, and no other request gets it."""
+    sender = Sender()
+    with at_once() as recording:
+        for before in range(steps):
+            await sender.send(conversation(before), reply(before))
+        await sender.send(conversation(steps), answer)
+        assert sender.context.run(gateway.headers_of_reply, "1") == (end and {"x-loopguard-end": end})
+        assert sender.context.run(gateway.headers_of_reply, "2") is None
+        assert recording.counted(semconv.METRIC_TURNS_ENDED) == (end is not None and steps > 0)
+
+
 # --- the ladder --------------------------------------------------------------------------------------------------
 
 
