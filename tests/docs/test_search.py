@@ -20,7 +20,7 @@ QUESTIONS = {
     "instrument in code": "how-to/start",
     "without collector": "how-to/start",
     "switch it off": "how-to/start",
-    "how did it end": "how-to/tell-how-it-ended",
+    "how it ended": "how-to/tell-how-it-ended",
     "last_turn": "how-to/tell-how-it-ended",
     "catch ToolLoopError": "how-to/catch-tool-loop-error",
     "ToolLoopError attributes": "how-to/catch-tool-loop-error",
