@@ -39,9 +39,11 @@ class EndedTurn(NamedTuple):
 class Ending:
     """The place where the end of a turn is written. It outlives the turn, and holds nothing else of it."""
 
-    __slots__ = ("turn",)
+    __slots__ = ("moved_to", "turn")
 
     def __init__(self) -> None:
+        self.moved_to: Ending | None = None
+        """The ending of the turn that this one turned out to be a part of, or None."""
         self.turn: EndedTurn | None = None
         """None while the turn goes on."""
 

@@ -25,7 +25,7 @@ from otel_loopguard.instrumentation.aborts import abort_error
 from otel_loopguard.instrumentation.reported_calls import ReportedCall, ReportedCalls
 from otel_loopguard.store import background
 from otel_loopguard.telemetry.call_span import CallSpan, NativeSpan, printable_name
-from otel_loopguard.turns.endings import begin, see
+from otel_loopguard.turns.endings import begin, move, see
 from otel_loopguard.turns.gc_safety import garbage_collector
 from otel_loopguard.turns.message_lists import MessageList, MessageLists, Request, is_drawn, latest
 from otel_loopguard.turns.scope import Scope, current_scope
@@ -220,9 +220,9 @@ class ModelReader:
             return one
         return None if call.call_id is None else self.lists.find_open(call.tool, call.call_id)
 
-    def leave_turn(self, one: MessageList) -> None:
-        """End the turn of a message list, and begin another, which is not made yet."""
-        self.end_turn(one)
+    def leave_turn(self, one: MessageList, into: Turn | None = None) -> None:
+        """End the turn of a message list, and begin another, which is not made yet: ``into``, if that is given."""
+        self.end_turn(one, into)
         one.begin_turn()
         ended = self._ended.get(one.opening)
         one.on_probation |= ended is not None and self.guard.clock() - ended < _TRIED_AGAIN
@@ -270,15 +270,20 @@ class ModelReader:
     def join_turn(self, one: MessageList, turn: Turn) -> None:
         """Make this turn, of the agent's run that makes the requests, that of a message list. End the one before."""
         if one.turn is not turn:
-            self.leave_turn(one)
+            self.leave_turn(one, turn)
             one.turn = turn
             self.usage.rename(one.usage_key, turn.id)
             one.usage_key = turn.id
 
-    def end_turn(self, one: MessageList) -> None:
-        """End the turn of a message list. That of an agent's run goes on without the list."""
+    def end_turn(self, one: MessageList, into: Turn | None = None) -> None:
+        """End the turn of a message list. That of an agent's run goes on without the list.
+
+        ``into``: the agent's run that the list has turned out to be a part of, if any.
+        """
         if one.turn is not None and one.owns_turn:
-            if one.caller is None:  # the next request of a gateway's client may be in another replica
+            if into is not None and one.turn.ended_as is None and not one.turn.calls:
+                move(one.turn, into)
+            elif one.caller is None:  # the next request of a gateway's client may be in another replica
                 self.runs.end_turn(one.turn, how=one.left_as)
             self.usage.close(one.usage_key)
             self.runs.close_turn(one.turn)

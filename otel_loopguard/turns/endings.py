@@ -37,6 +37,15 @@ def see(turn: Turn) -> None:
         _of_main_thread[:] = [ending]
 
 
+def move(turn: Turn, into: Turn) -> None:
+    """Note that a turn has turned out to be a part of another one: it has no end and no span of its own."""
+    if turn.span is not None:
+        turn.span.drop()
+    into.ending = into.ending or Ending()
+    if turn.ending is not None:
+        turn.ending.moved_to = into.ending
+
+
 def last_turn() -> EndedTurn | None:
     """Return the end of the turn that this code has begun last; None if that goes on, or there was none.
 
@@ -46,6 +55,8 @@ def last_turn() -> EndedTurn | None:
     ending = _of_context.get()
     if _of_main_thread and _in_main_thread() and not on_event_loop():
         ending = _of_main_thread[0]
+    if ending is not None:
+        ending = ending.moved_to or ending
     return None if ending is None else ending.turn
 
 
