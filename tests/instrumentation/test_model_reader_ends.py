@@ -172,3 +172,16 @@ def test_a_turn_that_is_open_at_the_exit_of_the_process_is_cancelled() -> None:
             [sys.executable, "-c", AT_EXIT, f"{server.url}/v1"], capture_output=True, text=True, check=True, timeout=120
         )
     assert done.stdout.split() == ["cancelled"]
+
+
+def test_a_turn_that_turns_out_to_be_part_of_an_agents_run_has_no_end() -> None:
+    """The end of the run is that of the last turn, also for the code that began the other one."""
+    with Session(Working(READ)) as session:
+        session.agent.ask(most=1)
+        runtime = session.recording.runtime
+        assert runtime is not None
+        (one,) = list(runtime.reader.lists)
+        with runtime.guard.turn() as run:
+            runtime.reader.join_turn(one, run)
+        assert session.ends == ["answered"]
+        assert loopguard.last_turn() == session.ended[0]
