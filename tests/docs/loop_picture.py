@@ -8,14 +8,15 @@ import subprocess
 import sys
 from html import escape
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from tests.docs.blocks import ROOT
 from tests.instrumentation.processes import NOTHING_EXPORTED, clean_environment
 
 PICTURE = ROOT / "docs" / "images" / "loop.svg"
-PROGRAM = "examples/langgraph_agent.py --reads 600"
+PROGRAM = f"{ROOT / 'examples' / 'langgraph_agent.py'} --reads 600"
 ALONE, GUARDED = "python app.py", "otel-loopguard run -- python app.py"
-HOW = {ALONE: f"python {PROGRAM}", GUARDED: f"opentelemetry-instrument python {PROGRAM}"}
+HOW = {ALONE: f"python {PROGRAM}", GUARDED: f"otel-loopguard run -- python {PROGRAM}"}
 """The commands as the picture shows them, and as they are run."""
 WIDTH, HEIGHT, MARGIN = 880, 250, 28
 SIDES = {ALONE: "#f85149", GUARDED: "#3fb950"}
@@ -26,10 +27,11 @@ def run(command: str) -> tuple[int, str]:
     """Run a program; return how often it has read the file, and its answer."""
     environment = clean_environment(NOTHING_EXPORTED)
     environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{environment['PATH']}"
-    done = subprocess.run(
-        command, cwd=ROOT, shell=True, env=environment, check=True, text=True, stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-    )  # fmt: skip
+    with TemporaryDirectory() as folder:  # for the report
+        done = subprocess.run(
+            command, cwd=folder, shell=True, env=environment, check=True, text=True, stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        )  # fmt: skip
     (answer,) = re.findall(r"^The agent answers: (.*)$", done.stdout, re.MULTILINE)
     (read,) = re.findall(r"^The file was read (\d+) times\.$", done.stdout, re.MULTILINE)
     return int(read), answer

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from otel_loopguard.cli.main import COMMANDS
 from tests.docs.blocks import BLOCK, ROOT, run_shell
 from tests.docs.loop_picture import PICTURE, draw
 from tests.instrumentation.processes import clean_environment
@@ -42,7 +41,6 @@ with loopguard.turn():
 """
 
 
-@pytest.mark.skipif("run" not in {one.name for one in COMMANDS}, reason="the command run is not there yet")
 def test_the_first_block_installs_and_guards(tmp_path):
     """In a fresh environment the block is typed as it is. Its address leads to this clone, as Git can be told."""
     subprocess.run(["uv", "venv", "-q", "--seed", "--python", sys.executable, tmp_path / "venv"], check=True)
