@@ -2,10 +2,25 @@
 
 A file has a model that follows a script, and ``DRIVERS`` for every way to run an agent with it. It imports its
 framework, so it is imported by name. Its vendor's own tracing is switched off: a scripted run sends nothing to anyone.
+
+What else a framework can do is there under one name, for ``tests/instrumentation/frameworks/test_every_framework.py``:
+
+- ``MORE_DRIVERS``: like ``DRIVERS``, and so slow or so like them that the campaigns leave them out
+- ``has_scenario``: False for a scenario that the framework itself ends, or cannot have, with the reason
+- ``READS_FAILURES``: False if a tool that fails ends the run
+- ``MODEL``, ``TOOLS``: what makes a scripted model of steps, and tools of functions, also of async ones; what
+  follows gets a model and tools
+- ``IN_LOOP``: what runs an agent in the event loop of its caller; ``AT_ONCE``: also makes the calls of a message at
+  once, and cancels them
+- ``NESTED``: what makes the call of a helper for a task, and what runs an agent that can call this helper
+- ``CONVERSATIONS``: what gives an agent so many messages in one conversation
+- ``STREAMS``: what the program iterates over while an agent runs
 """
 
 from __future__ import annotations
 
+import warnings
+from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +29,7 @@ from otel_loopguard.testing import Transcript
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
+    from types import ModuleType
 
     from otel_loopguard.testing import Ask
 
@@ -28,6 +44,14 @@ def installed() -> Iterator[str]:
     for framework in FRAMEWORKS:
         if framework.versions and all(map(_is_there, framework.modules)):
             yield framework.hyphenated_name
+
+
+def frameworks() -> dict[str, ModuleType]:
+    """The file of each framework that is installed, by name."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # those of the frameworks, at their import
+        names = [name for name in installed() if name != "by-hand"]
+        return {name: import_module(f"tests.scripted.{name.replace('-', '_')}") for name in names}
 
 
 def _is_there(module: str) -> bool:

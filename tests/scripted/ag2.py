@@ -18,6 +18,7 @@ from ag2.events import (
     ToolResultsEvent,
 )
 
+from otel_loopguard.testing import Ask
 from tests.scripted import next_calls, transcript_of
 
 if TYPE_CHECKING:
@@ -139,3 +140,24 @@ DRIVERS = {
     "ask-async-tools": driver(ask, async_tools),
     "start-async-tools": driver(start, async_tools),
 }
+
+MODEL, TOOLS = Script, plain_tools
+IN_LOOP = AT_ONCE = WAYS
+NESTED = {
+    "as_tool": (
+        lambda task: Ask("task_helper", {"objective": task}),
+        lambda boss, script, tools: asyncio.run(ask(boss, [agent_of(script, tools).as_tool(description="Works.")])),
+    )
+}
+
+
+def _converse(script: Script, tools: Sequence[Any], times: int) -> None:
+    async def main() -> None:
+        reply = await agent_of(script, tools).ask("Go on.")
+        for _ in range(times - 1):
+            reply = await reply.ask("Go on.")
+
+    asyncio.run(main())
+
+
+CONVERSATIONS = {"ask": _converse}

@@ -12,8 +12,10 @@ from google.adk.agents import LlmAgent, LoopAgent
 from google.adk.models.base_llm import BaseLlm
 from google.adk.models.llm_response import LlmResponse
 from google.adk.runners import InMemoryRunner
+from google.adk.tools import AgentTool
 from google.genai import types
 
+from otel_loopguard.testing import Ask
 from tests.scripted import next_calls, transcript_of
 
 if TYPE_CHECKING:
@@ -166,3 +168,45 @@ DRIVERS = {
     "run": driver(run_sync),
     "workflow": driver(run_async, make_agent=workflow_of),
 }
+
+
+def has_scenario(driver: str, scenario: str) -> bool:
+    """Return False before 2.0 for the first name that does not exist, which ends the run."""
+    return TELLS_UNKNOWN or scenario != "unknown_tool"
+
+
+READS_FAILURES = False
+"""A tool's exception ends the run."""
+MODEL, TOOLS = ScriptedModel, plain_tools
+_WAYS = (run_async, run_stream, run_sync)
+
+
+def _stream(model: ScriptedModel, tools: Sequence[Any]) -> Any:
+    return runner_of(agent_of(model, tools)).run_async(**arguments())
+
+
+async def in_loop(model: ScriptedModel, tools: Sequence[Any]) -> Any:
+    """Run an agent in the event loop of the caller."""
+    return [event async for event in _stream(model, tools)]
+
+
+def _asks(go: Callable[[Any], Any], kind: str) -> Any:
+    """Let an agent ask another one that is a tool, or a sub-agent that answers once."""
+
+    def nested(boss: ScriptedModel, model: ScriptedModel, tools: Sequence[Any]) -> None:
+        helper = agent_of(model, tools, **({} if kind == "tool" else {"mode": kind}))
+        has = {"tools": [AgentTool(helper)]} if kind == "tool" else {"sub_agents": [helper]}
+        go(LlmAgent(name="boss", model=boss, **has))
+
+    return (lambda task: Ask("helper", {"request": task})), nested
+
+
+def _converse(go: Callable[..., Any]) -> Any:
+    return lambda model, tools, times: [go(agent_of(model, tools), session_id="session-1") for _ in range(times)]
+
+
+_KINDS = ("tool", "single_turn") if "mode" in LlmAgent.model_fields else ("tool",)
+IN_LOOP = (in_loop,)
+NESTED = {f"{kind}-{go.__name__}": _asks(go, kind) for kind in _KINDS for go in _WAYS}
+CONVERSATIONS = {go.__name__: _converse(go) for go in _WAYS}
+STREAMS = {"run_async": _stream}

@@ -1,4 +1,4 @@
-"""Google ADK: the shared scenarios, and the framework's own features."""
+"""Google ADK: the framework's own features."""
 
 from __future__ import annotations
 
@@ -16,21 +16,18 @@ pytest.importorskip("google.adk", reason="google-adk is tested in an environment
 from google.adk.agents import LlmAgent, LoopAgent, ParallelAgent, SequentialAgent
 from google.adk.models.base_llm import BaseLlm
 from google.adk.models.llm_response import LlmResponse
-from google.adk.tools import AgentTool, FunctionTool, LongRunningFunctionTool, ToolContext, exit_loop
+from google.adk.tools import FunctionTool, LongRunningFunctionTool, ToolContext, exit_loop
 from google.genai import types
 
-import otel_loopguard as loopguard
-from otel_loopguard import Policy, ToolContract, ToolLoopError, semconv
+from otel_loopguard import Policy, ToolLoopError, semconv
 from otel_loopguard.policy_files.load import load_preset
-from otel_loopguard.testing import SCENARIOS, Ask, Scenario, assert_no_trip, assert_trips, guarded
-from otel_loopguard.turns.scope import current_scope
+from otel_loopguard.testing import Ask, assert_no_trip, guarded
+from tests.instrumentation.frameworks.looking import assert_nothing_left, attribute, calls, look
 from tests.scripted.google_adk import (
-    DRIVERS,
     TELLS_UNKNOWN,
     ScriptedModel,
     agent_of,
     arguments,
-    async_tools,
     message,
     run_async,
     run_stream,
@@ -47,58 +44,8 @@ WAYS = pytest.mark.parametrize("go", [run_async, run_stream, run_sync])
 ABORTS = Policy(abort_after=1)
 
 
-@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
-@pytest.mark.parametrize("driver", DRIVERS)
-def test_scenario(driver: str, scenario: Scenario) -> None:
-    """Each way of running an agent passes the shared scenarios.
-
-    Before 2.0 the first name that does not exist ends the run: see the test of such names.
-    """
-    if TELLS_UNKNOWN or scenario.name != "unknown_tool":
-        scenario.run(DRIVERS[driver])
-
-
-def look(path: str) -> str:
-    """Look at something."""
-    return f"there is {path}"
-
-
 def model_of(*paths: str, name: str = "look", answer: str = "Done.") -> ScriptedModel:
-    return ScriptedModel([[Ask(name, {"path": path})] for path in paths], answer)
-
-
-def attribute(recording: Any, name: str) -> list[Any]:
-    return [span.attributes.get(name) for span in recording.spans]
-
-
-def assert_nothing_left(recording: Any) -> None:
-    assert recording.runtime.guard.live == 0
-    assert recording.counted(semconv.METRIC_INTERNAL_ERRORS) == 0
-    assert current_scope() is None
-
-
-@WAYS
-@pytest.mark.parametrize("make_tools", [list, async_tools])
-def test_an_aborted_run_reaches_the_caller(go: Any, make_tools: Any) -> None:
-    """``except ToolLoopError`` catches an abort in each way of running, and no turn is left."""
-    tools = [look] if make_tools is list else async_tools({"look": look})
-    with guarded(ABORTS) as recording:
-        with pytest.raises(ToolLoopError) as caught:
-            go(agent_of(model_of(*["a"] * 9), tools))
-        assert caught.value.tool_name == "look"
-        assert caught.value.turn_id == attribute(recording, semconv.TURN_ID)[0]
-        assert recording.outcomes == ["executed", "nudged", "blocked", "aborted"]
-        assert_nothing_left(recording)
-
-
-@WAYS
-def test_an_abort_among_parallel_calls_ends_the_run(go: Any) -> None:
-    """An abort ends the other calls of the same message, too, and the run does not hang."""
-    steps = [[Ask("look", {"path": "a"})], *[[Ask("look", {"path": "a"}), Ask("look", {"path": "b"})]] * 8]
-    with guarded(ABORTS) as recording:
-        with pytest.raises(ToolLoopError):
-            go(agent_of(ScriptedModel(steps), async_tools({"look": look})))
-        assert_nothing_left(recording)
+    return ScriptedModel(calls(paths, name), answer)
 
 
 @WAYS
@@ -164,48 +111,6 @@ def test_its_own_spans_keep_their_parents() -> None:
         assert ours.instrumentation_scope.name == semconv.SCOPE
         assert len(inside) == 1
         assert len(spans) > 8
-
-
-HAS_MODES = "mode" in LlmAgent.model_fields
-KINDS = pytest.mark.parametrize("kind", ["tool", *(["single_turn"] if HAS_MODES else [])])
-
-
-def boss_of(kind: str, model: ScriptedModel, helper_model: ScriptedModel) -> LlmAgent:
-    """An agent with another one as a tool: by hand, or as a sub-agent that answers once."""
-    if kind == "tool":
-        return LlmAgent(name="boss", model=model, tools=[AgentTool(agent_of(helper_model, [look]))])
-    return LlmAgent(name="boss", model=model, sub_agents=[agent_of(helper_model, [look], mode=kind)])
-
-
-@KINDS
-def test_an_agent_that_is_a_tool_has_a_turn_of_its_own(kind: str) -> None:
-    """Four runs of a sub-agent that makes the same call each time are no loop of the outer agent."""
-    boss = ScriptedModel([[Ask("helper", {"request": f"question {number}"})] for number in range(4)])
-    with guarded() as recording:
-        run_async(boss_of(kind, boss, model_of("shared")))
-        assert boss.read == ["Done."] * 4
-        turns = attribute(recording, semconv.TURN_ID)
-        top = min(turns, key=len)
-        assert turns.count(top) == 4
-        assert len(set(turns)) == 5
-        assert all(turn.startswith(top) for turn in turns)
-        assert set(attribute(recording, semconv.AGENT_NAME)) == {"boss", "helper"}
-        assert_no_trip(recording)
-        assert_nothing_left(recording)
-
-
-@WAYS
-@KINDS
-def test_the_abort_of_a_sub_agent_is_a_failed_tool(go: Any, kind: str) -> None:
-    """The outer agent reads why the inner one was ended, and goes on."""
-    boss = ScriptedModel([[Ask("helper", {"request": "loop"})]])
-    with guarded(ABORTS) as recording:
-        go(boss_of(kind, boss, model_of(*["a"] * 9)))
-        assert len(boss.seen) == 2
-        assert "look" in boss.read[0]
-        assert recording.outcomes.count("failed") == 1
-        assert recording.outcomes.count("aborted") == 1
-        assert_nothing_left(recording)
 
 
 def test_a_hand_over_stays_in_the_turn() -> None:
@@ -296,19 +201,6 @@ def test_the_abort_of_such_an_agent_reaches_the_caller(go: Any, kind: str) -> No
         with pytest.raises(ToolLoopError):
             go(WORKFLOWS[kind](name="workflow", sub_agents=[agent]))
         assert recording.outcomes == ["executed", "nudged", "blocked", "aborted"]
-        assert_nothing_left(recording)
-
-
-@WAYS
-def test_each_message_of_a_session_is_a_turn_of_its_own(go: Any) -> None:
-    """The session is the conversation; each message may read the same file again."""
-    with guarded() as recording:
-        for _ in range(3):
-            go(agent_of(model_of("a", "a"), [look]), session_id="session-1")
-        assert recording.outcomes == ["executed", "nudged"] * 3
-        assert len(set(attribute(recording, semconv.TURN_ID))) == 3
-        assert len(set(attribute(recording, semconv.CONVERSATION_ID))) == 1
-        assert set(attribute(recording, semconv.AGENT_NAME)) == {"helper"}
         assert_nothing_left(recording)
 
 
@@ -438,77 +330,6 @@ def test_a_tool_that_answers_later_has_no_result_yet() -> None:
         assert recording.outcomes == ["cancelled"]
 
 
-def test_a_run_that_is_left_leaves_nothing() -> None:
-    """No scope is bound in the consumer's code, and a run that is closed early closes its turn."""
-    runner = runner_of(agent_of(model_of(*"abcdefgh"), [look]))
-
-    async def go() -> None:
-        events = runner.run_async(**arguments())
-        async for _ in events:
-            assert current_scope() is None
-            if recording.spans:
-                break
-        await events.aclose()
-
-    with guarded() as recording:
-        asyncio.run(go())
-        assert_nothing_left(recording)
-
-
-def test_a_cancelled_run_leaves_nothing() -> None:
-    """The call of a cancelled task is cancelled, and its turn is closed."""
-
-    async def cancelled() -> None:
-        began = asyncio.Event()
-
-        async def wait(path: str) -> str:
-            """Wait."""
-            began.set()
-            await asyncio.Event().wait()
-            return path
-
-        runner = runner_of(agent_of(model_of("a", name="wait"), [wait]))
-
-        async def run() -> None:
-            async for _ in runner.run_async(**arguments()):
-                pass
-
-        task = asyncio.create_task(run())
-        await began.wait()
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-
-    with guarded() as recording:
-        asyncio.run(cancelled())
-        assert recording.outcomes == ["cancelled"]
-        assert_nothing_left(recording)
-
-
-def test_runs_side_by_side_are_turns_of_their_own() -> None:
-    """Three agents that make equal calls in parallel are no loop."""
-
-    async def run() -> None:
-        async for _ in runner_of(agent_of(model_of("a", "b"), [look])).run_async(**arguments()):
-            pass
-
-    async def together() -> None:
-        await asyncio.gather(*(run() for _ in range(3)))
-
-    with guarded() as recording:
-        asyncio.run(together())
-        assert len(set(attribute(recording, semconv.TURN_ID))) == 3
-        assert_no_trip(recording)
-
-
-def test_a_turn_around_several_runs_is_one_turn() -> None:
-    """With ``turn()`` around several runs, repeats are counted across the runs."""
-    with guarded() as recording, loopguard.turn():
-        for _ in range(4):
-            run_async(agent_of(model_of("a"), [look]))
-        assert_trips(recording, "generic_repeat", action="block", times=2)
-
-
 def test_a_sentence_is_one_more_key_of_an_object() -> None:
     """An object is for models only; the tool's own one is not changed."""
     rows = {"rows": 2}
@@ -542,15 +363,6 @@ def test_an_answer_for_the_user_has_no_sentence(result: Any) -> None:
         assert recording.trips
         assert responses == [result if isinstance(result, dict) else {"result": result}] * 2
         assert_nothing_left(recording)
-
-
-def test_an_earlier_result_is_given_again() -> None:
-    """With reuse in the contract, a repeated call gets the earlier result with a note, and nothing runs."""
-    model = model_of("a", "a", "a")
-    with guarded(Policy(tools={"look": ToolContract(kind="read", reuse=True)})) as recording:
-        run_async(agent_of(model, [look]))
-        assert recording.outcomes[-1] == "reused"
-        assert model.read[-1].startswith("there is a\n")
 
 
 def test_the_tool_of_a_structured_answer_is_no_call() -> None:
