@@ -7,12 +7,13 @@ What else a framework can do is there under one name, for ``tests/instrumentatio
 
 - ``MORE_DRIVERS``: like ``DRIVERS``, and so slow or so like them that the campaigns leave them out
 - ``has_scenario``: False for a scenario that the framework itself ends, or cannot have, with the reason
-- ``READS_FAILURES``: False if a tool that fails ends the run
+- ``READS_FAILURES``: False if the model does not read the exception of a tool, or the run ends
 - ``MODEL``, ``TOOLS``: what makes a scripted model of steps, and tools of functions, also of async ones; what
   follows gets a model and tools
 - ``IN_LOOP``: what runs an agent in the event loop of its caller; ``AT_ONCE``: also makes the calls of a message at
   once, and cancels them
 - ``NESTED``: what makes the call of a helper for a task, and what runs an agent that can call this helper
+- ``GROUPS``: like it, for several helpers at once, of which an abort is no failure of the call
 - ``CONVERSATIONS``: what gives an agent so many messages in one conversation
 - ``STREAMS``: what the program iterates over while an agent runs
 """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 from typing import TYPE_CHECKING, Any
 
 import anthropic
@@ -66,7 +67,8 @@ def async_tool(function: Callable[..., Any]) -> Any:
 
     async def run(path: str) -> str:
         await asyncio.sleep(0)
-        return str(function(path))
+        result = function(path)
+        return str(await result if inspect.isawaitable(result) else result)
 
     run.__name__, run.__doc__ = function.__name__, function.__doc__
     return beta_async_tool(run)
@@ -163,3 +165,12 @@ def driver(go: Callable[..., Any], make_tools: Callable[[Tools], list[Any]]) -> 
 
 
 DRIVERS = {name: driver(go, make_tools) for name, (go, make_tools, _) in WAYS.items()}
+
+
+async def in_loop(script: Script, tools: Sequence[Any]) -> Any:
+    """Run the async loop in the event loop of the caller."""
+    async with script.client(AsyncUnread) as client:
+        return await runner_of(client, tools).until_done()
+
+
+MODEL, TOOLS, IN_LOOP = Script, async_tools, (in_loop,)

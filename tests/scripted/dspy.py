@@ -146,3 +146,21 @@ def driver(go: Callable[..., Any], make_tool: Callable[..., Any]) -> Any:
 
 
 DRIVERS = {name: driver(go, make_tool) for name, (go, make_tool) in {**WAYS, **WAYS_V2}.items()}
+
+
+def has_scenario(driver: str, scenario: str) -> bool:
+    """Return False for what ``ReAct`` cannot have: several calls at once, and a name that no tool has.
+
+    Its adapter accepts no name but those of its tools, so that a made-up one ends the run before there is a call.
+    """
+    return driver in WAYS_V2 or scenario not in {"unknown_tool", "parallel"}
+
+
+async def in_loop(script: Script, tools: Sequence[Any]) -> Any:
+    """Run an agent in the event loop of the caller."""
+    with dspy.context(lm=script.model()):
+        return await dspy.ReAct("question -> answer", tools=tools).acall(question="Go on.")
+
+
+IN_LOOP = (in_loop,)
+MODEL, TOOLS = Script, lambda functions: [plain_tool(one) for one in functions.values()]

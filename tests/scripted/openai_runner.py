@@ -150,3 +150,22 @@ def driver(go: Callable[..., Any], make_tool: Callable[..., Any]) -> Any:
 
 
 DRIVERS = {name: driver(go, make_tool) for name, (go, make_tool, _) in WAYS.items()}
+
+
+def has_scenario(driver: str, scenario: str) -> bool:
+    """Return False for a name that does not exist: the first one ends the run, before it can be refused."""
+    return scenario != "unknown_tool"
+
+
+READS_FAILURES = False
+"""A function's exception ends the run."""
+MODEL, TOOLS = Script, lambda functions: [async_tool(one) for one in functions.values()]
+
+
+async def in_loop(script: Script, tools: Sequence[Any]) -> Any:
+    """Run the async loop in the event loop of the caller."""
+    async with script.client(AsyncUnread) as client:
+        return await AsyncResponsesToolRunner(functions=list(tools)).run(client, asked(), max_steps=MOST_STEPS)
+
+
+IN_LOOP = (in_loop,)

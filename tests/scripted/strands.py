@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
+import tempfile
 from typing import TYPE_CHECKING, Any
 
 from opentelemetry.instrumentation.threading import ThreadingInstrumentor
 from strands import Agent, tool
 from strands.models import Model
+from strands.session import FileSessionManager
 from strands.telemetry import get_tracer
 from strands.tools.executors import SequentialToolExecutor
 
@@ -157,3 +159,21 @@ DRIVERS = {
     "stream-async-async-tools": driver(run_stream, async_tools),
     "stream-async-generators": driver(run_stream, generator_tools),
 }
+
+MODEL, TOOLS = ScriptedModel, plain_tools
+IN_LOOP = (lambda model, tools: agent_of(model, tools).invoke_async("Go on."),)
+
+
+def _converse(go: Callable[[Any], Any]) -> Any:
+    def converse(model: ScriptedModel, tools: Sequence[Any], times: int) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            sessions = FileSessionManager(session_id="session-1", storage_dir=folder)
+            agent = agent_of(model, tools, session_manager=sessions)
+            for _ in range(times):
+                go(agent)
+
+    return converse
+
+
+CONVERSATIONS = {go.__name__: _converse(go) for go in (run_sync, run_async, run_stream)}
+STREAMS = {"stream_async": lambda model, tools: agent_of(model, tools).stream_async("Go on.")}

@@ -1,8 +1,7 @@
-"""Anthropic's tool runner: the shared scenarios, and its own features."""
+"""Anthropic's tool runner: its own features."""
 
 from __future__ import annotations
 
-import asyncio
 import json
 from typing import Any
 
@@ -11,13 +10,13 @@ import pytest
 pytest.importorskip("anthropic", reason="the tool runner is tested in an environment of its own")
 
 import anthropic
-from anthropic import beta_async_tool, beta_tool
+from anthropic import beta_tool
 
 from otel_loopguard import Policy, ToolLoopError, semconv
-from otel_loopguard.testing import SCENARIOS, Ask, Scenario, assert_no_trip, guarded
+from otel_loopguard.testing import Ask, guarded
 from otel_loopguard.turns.scope import current_scope
+from tests.instrumentation.frameworks.looking import attribute, calls, look
 from tests.scripted.anthropic_runner import (
-    DRIVERS,
     WAYS,
     AsyncUnread,
     Script,
@@ -36,24 +35,8 @@ makes_spans = hasattr(anthropic.Anthropic, "_tracer")
 """True for versions that make spans, and that can run tools while a stream is read."""
 
 
-@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
-@pytest.mark.parametrize("driver", DRIVERS)
-def test_scenario(driver: str, scenario: Scenario) -> None:
-    """Each way of running a loop passes the shared scenarios."""
-    scenario.run(DRIVERS[driver])
-
-
-def look(path: str) -> str:
-    """Look at something."""
-    return f"there is {path}"
-
-
 def script(*paths: str, name: str = "look", answer: str = "Done.") -> Script:
-    return Script([[Ask(name, {"path": path})] for path in paths], answer)
-
-
-def attribute(recording: Any, name: str) -> list[Any]:
-    return [span.attributes.get(name) for span in recording.spans]
+    return Script(calls(paths, name), answer)
 
 
 def run(way: str, model: Script, *functions: Any, read: bool = False, **options: Any) -> str:
@@ -62,30 +45,6 @@ def run(way: str, model: Script, *functions: Any, read: bool = False, **options:
     tools = make_tools({function.__name__: function for function in functions})
     message = go(model, tools, **({"kind": client} if read else {}), **options)
     return "".join(block.text for block in message.content if block.type == "text")
-
-
-@over_each
-def test_an_aborted_run_reaches_the_caller(way: str) -> None:
-    """``except ToolLoopError`` catches an abort in each way of running a loop, and no turn is left."""
-    with guarded(Policy(abort_after=1)) as recording:
-        with pytest.raises(ToolLoopError) as caught:
-            run(way, script(*["a"] * 9), look)
-        assert caught.value.tool_name == "look"
-        assert caught.value.turn_id == attribute(recording, semconv.TURN_ID)[0]
-        assert recording.outcomes[-1] == "aborted"
-        assert recording.runtime.guard.live == 0
-
-
-@over_each
-def test_an_abort_among_the_calls_of_one_message_ends_the_run(way: str) -> None:
-    """The calls after it in the same message are not made."""
-    steps = [[Ask("look", {"path": "a"})] * 2, *[[Ask("look", {"path": "a"}), Ask("look", {"path": "b"})]] * 8]
-    with guarded(Policy(abort_after=1)) as recording:
-        with pytest.raises(ToolLoopError):
-            run(way, Script(steps), look)
-        assert recording.outcomes[-1] == "aborted"
-        assert recording.outcomes.count("aborted") == 1
-        assert recording.runtime.guard.live == 0
 
 
 @over_each
@@ -146,22 +105,6 @@ def test_a_tool_that_the_program_runs_itself_is_no_made_up_one() -> None:
         assert recording.spans == []
 
 
-@over_each
-def test_a_failing_tool_is_answered_as_before(way: str) -> None:
-    """The model reads the exception, and a call that fails again and again is refused."""
-
-    def fetch(path: str) -> str:
-        """Fetch."""
-        raise LookupError(path)
-
-    model = script(*"aaaa", name="fetch")
-    with guarded() as recording:
-        run(way, model, fetch)
-        assert "LookupError" in model.read[0]
-        assert recording.outcomes[0] == "failed"
-        assert recording.outcomes[-1] == "blocked"
-
-
 def test_a_sentence_leaves_json_as_it_is() -> None:
     """The sentence is a block of its own, so that the first block can be parsed."""
 
@@ -176,77 +119,6 @@ def test_a_sentence_leaves_json_as_it_is() -> None:
         blocks = model.server.exchanges[-1].json["messages"][-1]["content"][0]["content"]
         assert json.loads(blocks[0]["text"]) == {"rows": ["a"]}
         assert len(blocks) == 2
-
-
-def test_an_agent_that_is_a_tool_has_a_turn_of_its_own() -> None:
-    """Its abort is a failed call of the agent around it, which goes on."""
-
-    def ask_helper(question: str) -> str:
-        """Ask the helper."""
-        client = script(*["shared"] * 9).client()
-        return str(runner_of(client, [beta_tool(look)], question=f"task-2: {question}").until_done().content)
-
-    boss = Script([[Ask("ask_helper", {"question": f"question {number}"})] for number in range(2)])
-    with guarded(Policy(abort_after=1)) as recording:
-        until_done(boss, [beta_tool(ask_helper)])
-        assert len(boss.read) == 2
-        assert all("look" in text for text in boss.read)
-        turns = set(attribute(recording, semconv.TURN_ID))
-        assert len(turns) == 3
-        assert all(turn.startswith(min(turns, key=len)) for turn in turns)
-        assert [outcome for outcome in recording.outcomes if outcome == "aborted"] == ["aborted"] * 2
-        assert recording.runtime.guard.live == 0
-
-
-def test_the_block_around_a_run_is_nobodys() -> None:
-    """No scope is bound in the loop's body, and a run that is left early leaves no turn."""
-    with guarded() as recording:
-        runner = runner_of(script(*"abcdefgh").client(), [beta_tool(look)])
-        for number, _ in enumerate(runner):
-            assert current_scope() is None
-            if number == 3:
-                break
-        assert len(recording.spans) == 3
-        runner._iterator.close()
-        assert recording.runtime.guard.live == 0
-
-
-def test_a_cancelled_run_leaves_no_turn() -> None:
-    """A task that is cancelled while a tool runs ends its call and its turn."""
-
-    async def main() -> None:
-        started = asyncio.Event()
-
-        async def wait(path: str) -> str:
-            """Wait."""
-            started.set()
-            await asyncio.Event().wait()
-            return path
-
-        async with script("a", name="wait").client(AsyncUnread) as client:
-            task = asyncio.create_task(runner_of(client, [beta_async_tool(wait)]).until_done())
-            await started.wait()
-            task.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await task
-
-    with guarded() as recording:
-        asyncio.run(main())
-        assert recording.outcomes == ["cancelled"]
-        assert recording.runtime.guard.live == 0
-
-
-def test_runs_side_by_side_are_turns_of_their_own() -> None:
-    """Three loops that make equal calls in parallel are no loop."""
-
-    async def main() -> None:
-        runs = [runner_of(script("a", "b").client(AsyncUnread), [async_tool(look)]) for _ in range(3)]
-        await asyncio.gather(*(one.until_done() for one in runs))
-
-    with guarded() as recording:
-        asyncio.run(main())
-        assert len(set(attribute(recording, semconv.TURN_ID))) == 3
-        assert_no_trip(recording)
 
 
 def traced(kind: Any, provider: Any) -> Any:
@@ -299,3 +171,16 @@ def test_equal_calls_of_one_message_that_run_while_it_is_read_are_no_repeats(kin
             stream_async(model, [async_tool(look)], AsyncUnread, run_tools_eagerly=True)
         assert recording.outcomes == ["executed"] * 5
         assert recording.counted(semconv.METRIC_INTERNAL_ERRORS) == 0
+
+
+def test_the_block_around_a_run_is_nobodys() -> None:
+    """No scope is bound in the loop's body, and a run that is left early leaves no turn."""
+    with guarded() as recording:
+        runner = runner_of(script(*"abcdefgh").client(), [beta_tool(look)])
+        for number, _ in enumerate(runner):
+            assert current_scope() is None
+            if number == 3:
+                break
+        assert len(recording.spans) == 3
+        runner._iterator.close()
+        assert recording.runtime.guard.live == 0

@@ -22,7 +22,7 @@ from tests.scripted import frameworks
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
-ALONE = set(frameworks()) - {"ag2", "google-adk"}
+ALONE = set(frameworks()) - {"ag2", "google-adk", "strands", "dspy", "openai-runner", "anthropic-runner"}
 """Frameworks whose own files have all of this."""
 FRAMEWORKS = {of: framework for of, framework in frameworks().items() if of not in ALONE}
 DRIVERS = [
@@ -35,14 +35,15 @@ ABORTS = Policy(abort_after=1)
 LOOK = {"look": look}
 
 
-def with_each(kind: str) -> Any:
-    """Parametrize with each framework, and each entry that it has of this kind."""
+def with_each(*kinds: str, but: str = "") -> Any:
+    """Parametrize with each framework but one, and each entry that it has of these kinds."""
     return pytest.mark.parametrize(
         ("of", "framework", "way"),
         [
             pytest.param(of, framework, way, id=f"{of}-{key}")
             for of, framework in FRAMEWORKS.items()
-            for found in [getattr(framework, kind, {})]
+            if of != but
+            for found in [getattr(framework, kind, {}) for kind in kinds]
             for key, way in (found if isinstance(found, dict) else {one.__name__: one for one in found}).items()
         ],
     )
@@ -191,7 +192,7 @@ def test_an_agent_in_a_tool_has_a_turn_of_its_own(framework: Any, name: str, dri
     """Four runs in a tool that make the same call each time are no loop of the agent that asks."""
     with guarded() as recording:
         assert driver(helper_of(driver, "a"), calls("abcd", "helper")).error is None
-        assert_turns_of_helpers(recording)
+        assert_turns_of_helpers(recording, nested=not name.startswith("run-team"))  # AutoGen's members are in no turn
 
 
 @EACH
@@ -207,7 +208,7 @@ def test_the_abort_of_an_agent_in_a_tool_is_a_failure_of_the_tool(framework: Any
         assert_nothing_left(recording)
 
 
-@with_each("NESTED")
+@with_each("NESTED", "GROUPS")
 def test_an_agent_that_is_a_tool_has_a_turn_of_its_own(of: str, framework: Any, way: Any) -> None:
     """Four calls of a helper that makes the same call each time are no loop of the agent that asks."""
     ask, run = way
@@ -218,14 +219,14 @@ def test_an_agent_that_is_a_tool_has_a_turn_of_its_own(of: str, framework: Any, 
         assert_turns_of_helpers(recording)
 
 
-def assert_turns_of_helpers(recording: Recording) -> None:
-    """Assert that four helpers made one call each, in a turn within that of the agent that asks."""
+def assert_turns_of_helpers(recording: Recording, *, nested: bool = True) -> None:
+    """Assert that four helpers made one call each, in a turn of their own within that of the agent that asks."""
     turns = attribute(recording, semconv.TURN_ID)
     top = min(turns, key=len)
     assert turns.count(top) == 4
     assert len(turns) == 8
     assert len(set(turns)) == 5
-    assert all(turn.startswith(top) for turn in turns)
+    assert all(turn.startswith(top) for turn in turns) or not nested
     assert_no_trip(recording)
     assert_nothing_left(recording)
 
@@ -286,7 +287,7 @@ def test_a_stream_that_is_left_early_leaves_nothing(of: str, framework: Any, way
         assert_nothing_left(recording)
 
 
-@with_each("IN_LOOP")
+@with_each("IN_LOOP", but="llama-index")  # whose runs go on, but for ``cancel_run``: see its file
 def test_a_run_that_is_cancelled_leaves_nothing(of: str, framework: Any, way: Any) -> None:
     """The call that ran is cancelled, and its turn is closed."""
 

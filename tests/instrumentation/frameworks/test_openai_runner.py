@@ -1,4 +1,4 @@
-"""OpenAI's tool runner: the shared scenarios, and its own features."""
+"""OpenAI's tool runner: its own features."""
 
 from __future__ import annotations
 
@@ -19,40 +19,20 @@ from openai.lib.responses_tool_runner import (
     ToolRunnerError,
 )
 
-from otel_loopguard import Policy, ToolLoopError, semconv
-from otel_loopguard.testing import SCENARIOS, Ask, Scenario, assert_no_trip, guarded
+from otel_loopguard import semconv
+from otel_loopguard.testing import Ask, guarded
 from otel_loopguard.turns.scope import current_scope
+from tests.instrumentation.frameworks.looking import attribute, calls, look
 from tests.scripted import openai_runner
-from tests.scripted.openai_runner import DRIVERS, WAYS, AsyncUnread, Script, asked, async_tool, plain_tool
+from tests.scripted.openai_runner import WAYS, AsyncUnread, Script, asked, async_tool, plain_tool
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 over_each = pytest.mark.parametrize("way", WAYS)
 
 
-@pytest.mark.parametrize(
-    "scenario",
-    # The runner ends the run at the first name that does not exist, before it can be refused: see below.
-    [scenario for scenario in SCENARIOS if scenario.name != "unknown_tool"],
-    ids=lambda scenario: scenario.name,
-)
-@pytest.mark.parametrize("driver", DRIVERS)
-def test_scenario(driver: str, scenario: Scenario) -> None:
-    """Each way of running a loop passes the shared scenarios."""
-    scenario.run(DRIVERS[driver])
-
-
-def look(path: str) -> str:
-    """Look at something."""
-    return f"there is {path}"
-
-
 def script(*paths: str, name: str = "look", answer: str = "Done.") -> Script:
-    return Script([[Ask(name, {"path": path})] for path in paths], answer)
-
-
-def attribute(recording: Any, name: str) -> list[Any]:
-    return [span.attributes.get(name) for span in recording.spans]
+    return Script(calls(paths, name), answer)
 
 
 def run(way: str, model: Script, *functions: Any, read: bool = False, **options: Any) -> str:
@@ -60,19 +40,6 @@ def run(way: str, model: Script, *functions: Any, read: bool = False, **options:
     go, make_tool, client = WAYS[way]
     response = go(model, [make_tool(one) for one in functions], **({"kind": client} if read else {}), **options)
     return str(response.output_text)
-
-
-@over_each
-@pytest.mark.parametrize("at_once", [1, 3])
-def test_an_aborted_run_reaches_the_caller(way: str, at_once: int) -> None:
-    """``except ToolLoopError`` catches an abort, also among calls of one reply, and no turn is left."""
-    with guarded(Policy(abort_after=1)) as recording:
-        with pytest.raises(ToolLoopError) as caught:
-            run(way, Script([[Ask("look", {"path": "a"})] * at_once] * 9), look)
-        assert caught.value.tool_name == "look"
-        assert caught.value.turn_id == attribute(recording, semconv.TURN_ID)[0]
-        assert "aborted" in recording.outcomes
-        assert recording.runtime.guard.live == 0
 
 
 @over_each
@@ -168,39 +135,6 @@ def test_an_output_that_the_program_supplies_is_no_call_of_the_runner() -> None:
         assert len(set(attribute(recording, semconv.TURN_ID))) == 1
 
 
-def test_an_agent_that_is_a_tool_has_a_turn_of_its_own() -> None:
-    """Its abort is a failed call of the agent around it, which goes on."""
-
-    def ask_helper(question: str) -> str:
-        """Ask the helper."""
-        return str(openai_runner.run(script(*["shared"] * 9), [plain_tool(look)]).output_text)
-
-    boss = Script([[Ask("ask_helper", {"question": f"question {number}"})] for number in range(2)])
-    with guarded(Policy(abort_after=1)) as recording:
-        openai_runner.run(boss, [plain_tool(ask_helper)])
-        assert len(boss.read) == 2
-        assert all("look" in text for text in boss.read)
-        turns = set(attribute(recording, semconv.TURN_ID))
-        assert len(turns) == 3
-        assert all(turn.startswith(min(turns, key=len)) for turn in turns)
-        assert recording.outcomes.count("aborted") == 2
-        assert recording.runtime.guard.live == 0
-
-
-def test_the_block_around_a_run_is_nobodys() -> None:
-    """No scope is bound in the loop's body, and a run that is left early leaves no turn."""
-    with guarded() as recording:
-        runner = ResponsesToolRunner(functions=[plain_tool(look)])
-        turns = runner.iterate(script(*"abcdefgh").client(), asked(), max_steps=99)
-        for turn in turns:
-            assert current_scope() is None
-            if turn.step == 4:
-                break
-        assert len(recording.spans) == 3
-        turns.close()
-        assert recording.runtime.guard.live == 0
-
-
 def test_a_cancelled_run_leaves_no_turn() -> None:
     """A task that is cancelled while a function runs ends its call and its turn."""
 
@@ -227,17 +161,15 @@ def test_a_cancelled_run_leaves_no_turn() -> None:
         assert recording.runtime.guard.live == 0
 
 
-def test_runs_side_by_side_are_turns_of_their_own() -> None:
-    """Three loops that make equal calls in parallel are no loop."""
-
-    async def one() -> None:
-        async with script("a", "b").client(AsyncUnread) as client:
-            await AsyncResponsesToolRunner(functions=[async_tool(look)]).run(client, asked(), max_steps=9)
-
-    async def main() -> None:
-        await asyncio.gather(one(), one(), one())
-
+def test_the_block_around_a_run_is_nobodys() -> None:
+    """No scope is bound in the loop's body, and a run that is left early leaves no turn."""
     with guarded() as recording:
-        asyncio.run(main())
-        assert len(set(attribute(recording, semconv.TURN_ID))) == 3
-        assert_no_trip(recording)
+        runner = ResponsesToolRunner(functions=[plain_tool(look)])
+        turns = runner.iterate(script(*"abcdefgh").client(), asked(), max_steps=99)
+        for turn in turns:
+            assert current_scope() is None
+            if turn.step == 4:
+                break
+        assert len(recording.spans) == 3
+        turns.close()
+        assert recording.runtime.guard.live == 0

@@ -1,4 +1,4 @@
-"""Strands Agents: the shared scenarios, and the framework's own features."""
+"""Strands Agents: the framework's own features."""
 
 from __future__ import annotations
 
@@ -20,13 +20,11 @@ from strands.types.exceptions import EventLoopException
 
 import otel_loopguard as loopguard
 from otel_loopguard import Policy, ToolContract, ToolLoopError, semconv
-from otel_loopguard.testing import SCENARIOS, Ask, Scenario, assert_no_trip, assert_trips, guarded
-from otel_loopguard.turns.scope import current_scope
+from otel_loopguard.testing import Ask, assert_no_trip, guarded
+from tests.instrumentation.frameworks.looking import assert_nothing_left, attribute, calls
 from tests.scripted.strands import (
-    DRIVERS,
     ScriptedModel,
     agent_of,
-    async_tools,
     run_async,
     run_stream,
     run_sync,
@@ -39,39 +37,14 @@ EXECUTORS = pytest.mark.parametrize("options", [{}, {"tool_executor": Sequential
 ABORTS = Policy(abort_after=1)
 
 
-@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
-@pytest.mark.parametrize("driver", DRIVERS)
-def test_scenario(driver: str, scenario: Scenario) -> None:
-    """Each way of running an agent passes the shared scenarios."""
-    scenario.run(DRIVERS[driver])
-
-
 @tool
 def look(path: str) -> str:
     """Look at something."""
     return f"there is {path}"
 
 
-def _async_look() -> list[Any]:
-    def look(path: str) -> str:
-        """Look at something."""
-        return f"there is {path}"
-
-    return async_tools({"look": look})
-
-
 def model_of(*paths: str, name: str = "look", answer: str = "Done.") -> ScriptedModel:
-    return ScriptedModel([[Ask(name, {"path": path})] for path in paths], answer)
-
-
-def attribute(recording: Any, name: str) -> list[Any]:
-    return [span.attributes.get(name) for span in recording.spans]
-
-
-def assert_nothing_left(recording: Any) -> None:
-    assert recording.runtime.guard.live == 0
-    assert recording.counted(semconv.METRIC_INTERNAL_ERRORS) == 0
-    assert current_scope() is None
+    return ScriptedModel(calls(paths, name), answer)
 
 
 @WAYS
@@ -88,17 +61,6 @@ def test_an_aborted_run_reaches_the_caller(go: Any, options: Any) -> None:
         assert_nothing_left(recording)
 
 
-@WAYS
-@EXECUTORS
-def test_an_abort_among_parallel_calls_ends_the_run(go: Any, options: Any) -> None:
-    """An abort ends the other calls of the same message, too, and the run does not hang."""
-    steps = [[Ask("look", {"path": "a"})], *[[Ask("look", {"path": "a"}), Ask("look", {"path": "b"})]] * 8]
-    with guarded(ABORTS) as recording:
-        with pytest.raises(ToolLoopError):
-            go(agent_of(ScriptedModel(steps), _async_look(), **options))
-        assert_nothing_left(recording)
-
-
 def test_an_agent_can_go_on_after_an_abort() -> None:
     """The framework completes the messages, and the next message of the user is a new turn."""
     model = model_of(*["a"] * 4)
@@ -111,19 +73,6 @@ def test_an_agent_can_go_on_after_an_abort() -> None:
         asked = [use for message in model.seen[-1] for use in message["content"] if "toolUse" in use]
         assert len(model.returned) == len(asked) == 4
         assert_nothing_left(recording)
-
-
-@WAYS
-def test_a_made_up_name_is_not_shown(go: Any) -> None:
-    """A name that does not exist is a failed call, and is refused when it repeats."""
-    model = model_of("a", "a", "a", name="SECRET")
-    with guarded() as recording:
-        go(agent_of(model, [look]))
-        assert "Unknown tool" in model.read[0]
-        assert ["tool_loop_detected" in text for text in model.read] == [False, False, True]
-        assert {span.name for span in recording.spans} == {"execute_tool _unknown"}
-        assert recording.outcomes == ["failed", "failed", "blocked"]
-        assert "SECRET" not in "".join(span.to_json() for span in recording.spans)
 
 
 @WAYS
@@ -168,49 +117,6 @@ def test_a_failing_tool_is_read_by_the_model_as_before(go: Any) -> None:
         assert recording.outcomes[0] == "failed"
         assert "tool_loop_detected" in model.read[-1]
         assert model.returned[-1]["status"] == "error"
-
-
-@WAYS
-def test_an_agent_that_is_a_tool_has_a_turn_of_its_own(go: Any) -> None:
-    """Four runs of a sub-agent that makes the same call each time are no loop of the outer agent."""
-
-    @tool
-    def ask_helper(question: str) -> str:
-        """Ask the helper."""
-        return str(agent_of(model_of("shared"), [look])(question)).strip()
-
-    boss = ScriptedModel([[Ask("ask_helper", {"question": f"question {number}"})] for number in range(4)])
-    with guarded() as recording:
-        go(agent_of(boss, [ask_helper], name="boss"))
-        assert boss.read == ["Done."] * 4
-        turns = attribute(recording, semconv.TURN_ID)
-        top = min(turns, key=len)
-        assert turns.count(top) == 4
-        assert len(set(turns)) == 5
-        assert all(turn.startswith(top) for turn in turns)
-        assert set(attribute(recording, semconv.AGENT_NAME)) == {"boss", "helper"}
-        assert_no_trip(recording)
-        assert_nothing_left(recording)
-
-
-@WAYS
-def test_the_abort_of_a_sub_agent_is_a_failed_tool(go: Any) -> None:
-    """The outer agent reads why the inner one was ended, and goes on."""
-
-    @tool
-    async def ask_helper(question: str) -> str:
-        """Ask the helper."""
-        return str(await agent_of(model_of(*["a"] * 9), [look]).invoke_async(question))
-
-    boss = ScriptedModel([[Ask("ask_helper", {"question": "loop"})]])
-    with guarded(ABORTS) as recording:
-        go(agent_of(boss, [ask_helper]))
-        assert len(boss.seen) == 2
-        assert "look" in boss.read[0]
-        assert boss.returned[0]["status"] == "error"
-        assert recording.outcomes.count("failed") == 1
-        assert recording.outcomes.count("aborted") == 1
-        assert_nothing_left(recording)
 
 
 def graph_of(*models: ScriptedModel) -> Any:
@@ -290,21 +196,6 @@ def test_an_abort_in_several_agents_reaches_the_caller(go: Any, make: Any) -> No
     with guarded(ABORTS) as recording:
         with pytest.raises(ToolLoopError):
             go(make(model_of(*["a"] * 9), model_of()))
-        assert_nothing_left(recording)
-
-
-@WAYS
-def test_each_message_of_a_session_is_a_turn_of_its_own(go: Any, tmp_path: Any) -> None:
-    """The session is the conversation; each message may read the same file again."""
-    with guarded() as recording:
-        sessions = FileSessionManager(session_id="session-1", storage_dir=str(tmp_path))
-        agent = agent_of(model_of("a", "a"), [look], session_manager=sessions)
-        for _ in range(3):
-            go(agent)
-        assert recording.outcomes == ["executed", "nudged"] * 3
-        assert len(set(attribute(recording, semconv.TURN_ID))) == 3
-        assert len(set(attribute(recording, semconv.CONVERSATION_ID)) - {None}) == 1
-        assert set(attribute(recording, semconv.AGENT_NAME)) == {"helper"}
         assert_nothing_left(recording)
 
 
@@ -391,22 +282,6 @@ def test_a_call_by_hand_is_no_call_of_a_model() -> None:
         assert recording.spans == []
 
 
-def test_a_stream_that_is_left_leaves_nothing() -> None:
-    """No scope is bound in the consumer's code, and a stream that is closed early closes its turn."""
-
-    async def go() -> None:
-        stream = agent_of(model_of(*"abcdefgh"), [look]).stream_async("Go on.")
-        async for _ in stream:
-            assert current_scope() is None
-            if recording.spans:
-                break
-        await stream.aclose()
-
-    with guarded() as recording:
-        asyncio.run(go())
-        assert_nothing_left(recording)
-
-
 @EXECUTORS
 def test_a_cancelled_run_leaves_nothing(options: Any) -> None:
     """The call of a cancelled task is cancelled, and its turn is closed."""
@@ -434,26 +309,6 @@ def test_a_cancelled_run_leaves_nothing(options: Any) -> None:
         assert_nothing_left(recording)
 
 
-def test_runs_side_by_side_are_turns_of_their_own() -> None:
-    """Three agents that make equal calls in parallel are no loop."""
-
-    async def together() -> None:
-        await asyncio.gather(*(agent_of(model_of("a", "b"), [look]).invoke_async("Go on.") for _ in range(3)))
-
-    with guarded() as recording:
-        asyncio.run(together())
-        assert len(set(attribute(recording, semconv.TURN_ID))) == 3
-        assert_no_trip(recording)
-
-
-def test_a_turn_around_several_runs_is_one_turn() -> None:
-    """With ``turn()`` around several runs, repeats are counted across the runs."""
-    with guarded() as recording, loopguard.turn():
-        for _ in range(4):
-            run_sync(agent_of(model_of("a"), [look]))
-        assert_trips(recording, "generic_repeat", action="block", times=2)
-
-
 def test_a_sentence_is_one_more_block() -> None:
     """The other blocks of a result, and the result that the tool returned, stay as they are."""
     rows = {"status": "success", "content": [{"json": {"rows": 2}}]}
@@ -473,37 +328,13 @@ def test_a_sentence_is_one_more_block() -> None:
 
 
 @WAYS
-def test_an_earlier_result_is_given_again(go: Any) -> None:
-    """With reuse in the contract, a repeated call gets the earlier result with a note, and nothing runs."""
+def test_an_earlier_result_that_is_given_again_is_a_success(go: Any) -> None:
+    """Its status is that of the call that ran."""
     model = model_of("a", "a", "a")
     with guarded(Policy(tools={"look": ToolContract(kind="read", reuse=True)})) as recording:
         go(agent_of(model, [look]))
         assert recording.outcomes[-1] == "reused"
-        assert model.read[-1].startswith("there is a\n")
         assert model.returned[-1]["status"] == "success"
-
-
-def test_nothing_of_a_call_is_told() -> None:
-    """Spans, events and counters have no argument, result, exception text or unknown name."""
-
-    @tool
-    def fetch(path: str) -> str:
-        """Fetch."""
-        if "FAIL" in path:
-            raise LookupError(f"SECRET of {path}")
-        return f"SECRET row of {path}"
-
-    paths = ["SECRET1"] * 4 + ["SECRETFAIL"] * 4
-    model = ScriptedModel(
-        [*[[Ask("fetch", {"path": path})] for path in paths], *[[Ask("SECRETTOOL", {"SECRET": 1})]] * 3]
-    )
-    with guarded() as recording:
-        run_sync(agent_of(model, [fetch]))
-        assert len(recording.spans) == 11
-        exported = [span.to_json() for span in recording.spans]
-        for metric in (semconv.METRIC_TRIPS, semconv.METRIC_TOOL_TRIPS, semconv.METRIC_TOOL_CALLS):
-            exported += [str(point) for point in recording.points(metric)]
-        assert "SECRET" not in "".join(exported)
 
 
 def test_a_call_beside_one_that_waits_for_a_person_has_its_own_result() -> None:
