@@ -20,6 +20,7 @@ What else a framework can do is there under one name, for ``tests/instrumentatio
 
 from __future__ import annotations
 
+import sys
 import warnings
 from importlib import import_module
 from importlib.util import find_spec
@@ -56,6 +57,8 @@ def frameworks() -> dict[str, ModuleType]:
 
 
 def _is_there(module: str) -> bool:
+    if module in sys.modules:  # one that is lazy has no spec
+        return True
     package = module.partition(".")[0]  # its own modules are looked for only if it is installed
     return find_spec(package) is not None and find_spec(module) is not None
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent_framework import (
     Agent,
+    AgentSession,
     BaseChatClient,
     ChatResponse,
     ChatResponseUpdate,
@@ -19,6 +20,7 @@ from agent_framework import (
     tool,
 )
 
+from otel_loopguard.testing import Ask
 from tests.scripted import next_calls, transcript_of
 
 if TYPE_CHECKING:
@@ -142,3 +144,31 @@ DRIVERS = {
     "run-async-tools": driver(run, async_tools),
     "stream-async-tools": driver(stream, async_tools),
 }
+
+READS_FAILURES = False
+"""The model reads that a function failed, and not why."""
+MODEL, TOOLS = Script, plain_tools
+IN_LOOP = (stream,)
+
+
+def _ask_helper(boss: Script, script: Script, tools: Sequence[Any]) -> None:
+    asyncio.run(run(boss, [agent_of(script, tools, description="Works.").as_tool()]))
+
+
+def _converse(script: Script, tools: Sequence[Any], times: int) -> None:
+    async def main() -> None:
+        session, agent = AgentSession(), agent_of(script, tools)
+        for _ in range(times):
+            await agent.run("Go on.", session=session)
+
+    asyncio.run(main())
+
+
+async def _stream(script: Script, tools: Sequence[Any]) -> AsyncIterator[Any]:
+    async for update in agent_of(script, tools).run("Go on.", stream=True):
+        yield update
+
+
+NESTED = {"as_tool": (lambda task: Ask("helper", {"task": task}), _ask_helper)}
+CONVERSATIONS = {"run": _converse}
+STREAMS = {"run": _stream}

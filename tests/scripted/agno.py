@@ -6,7 +6,10 @@ import asyncio
 import itertools
 import json
 import os
+from inspect import signature
 from typing import TYPE_CHECKING, Any
+
+from otel_loopguard.testing import Ask
 
 os.environ["AGNO_TELEMETRY"] = "false"
 
@@ -194,3 +197,37 @@ DRIVERS = {
     "team-arun": driver(run_async, async_tools, team_of),
     "team-arun-stream": driver(run_async_stream, make_agent=team_of),
 }
+
+MODEL, TOOLS = ScriptedModel, plain_tools
+IN_LOOP = (lambda model, tools: agent_of(model, tools).arun("Go on."),)
+_WAYS = (run_sync, run_stream, run_async, run_async_stream)
+_TO_ALL = {"delegate_to_all_members", "delegate_task_to_all_members"} & {*signature(Team.__init__).parameters}
+
+
+def _asks(go: Callable[..., Any], *, all_members: bool) -> Any:
+    def nested(boss: ScriptedModel, model: ScriptedModel, tools: Sequence[Any]) -> None:
+        options = dict.fromkeys(_TO_ALL, True) if all_members else {}
+        go(team_of(boss, members=[agent_of(model, tools)], **options))
+
+    if all_members:
+        return (lambda task: Ask("delegate_task_to_members", {"task": task})), nested
+    return (lambda task: Ask("delegate_task_to_member", {"member_id": "helper", "task": task})), nested
+
+
+def _converse(go: Callable[..., Any]) -> Any:
+    return lambda model, tools, times: [go(agent_of(model, tools), session_id="session-1") for _ in range(times)]
+
+
+def _member_stream(model: ScriptedModel, tools: Sequence[Any]) -> Any:
+    boss = ScriptedModel([[Ask("delegate_task_to_member", {"member_id": "helper", "task": "a task"})]])
+    return _stream(team_of(boss, members=[agent_of(model, tools)]))
+
+
+def _stream(agent: Any) -> Any:
+    return agent.run("Go on.", stream=True, stream_events=True)
+
+
+NESTED = {f"member-{go.__name__}": _asks(go, all_members=False) for go in _WAYS}
+GROUPS = {f"members-{go.__name__}": _asks(go, all_members=True) for go in _WAYS}
+CONVERSATIONS = {go.__name__: _converse(go) for go in _WAYS}
+STREAMS = {"agent": lambda model, tools: _stream(agent_of(model, tools)), "member": _member_stream}

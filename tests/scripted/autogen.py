@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from autogen_agentchat.agents import AssistantAgent
 from autogen_agentchat.conditions import MaxMessageTermination
 from autogen_agentchat.teams import RoundRobinGroupChat
+from autogen_agentchat.tools import AgentTool
 from autogen_core import FunctionCall
 from autogen_core.models import (
     ChatCompletionClient,
@@ -22,6 +23,7 @@ from autogen_core.models import (
 )
 from autogen_core.tools import FunctionTool
 
+from otel_loopguard.testing import Ask
 from tests.scripted import next_calls, transcript_of
 
 if TYPE_CHECKING:
@@ -176,4 +178,36 @@ DRIVERS = {
     **{go.__name__.replace("_", "-"): driver(go) for go in WAYS},
     "run-async-tools": driver(run, async_tools),
     "run-team-async-tools": driver(run_team, async_tools),
+}
+
+MODEL, TOOLS = Script, plain_tools
+IN_LOOP = (run_stream,)
+AT_ONCE = WAYS
+
+
+def _asks(go: Any, make_tool: Any) -> Any:
+    def nested(boss: Script, script: Script, tools: Sequence[Any]) -> None:
+        asyncio.run(go(boss, [make_tool(agent_of(script, tools, description="Works."))]))
+
+    return (lambda task: Ask("helper", {"task": task})), nested
+
+
+def _agent_tool(agent: Any) -> Any:
+    return AgentTool(agent, return_value_as_last_message=True)
+
+
+def _converse(script: Script, tools: Sequence[Any], times: int) -> None:
+    async def main() -> None:
+        agent = agent_of(script, tools)
+        for _ in range(times):
+            await agent.run(task="Go on.")
+
+    asyncio.run(main())
+
+
+NESTED = {"agent": _asks(run, _agent_tool), "agent-stream": _asks(run_stream, _agent_tool)}
+CONVERSATIONS = {"run": _converse}
+STREAMS = {
+    "agent": lambda script, tools: agent_of(script, tools).run_stream(task="Go on."),
+    "team": lambda script, tools: team_of(agent_of(script, tools), messages=2).run_stream(task="Go on."),
 }

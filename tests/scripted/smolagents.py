@@ -8,6 +8,8 @@ import json
 import os
 from typing import TYPE_CHECKING, Any
 
+from otel_loopguard.testing import Ask
+
 os.environ["HF_HUB_DISABLE_TELEMETRY"] = "1"
 
 from rich.console import Console
@@ -27,7 +29,7 @@ from tests.scripted import next_calls, transcript_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from otel_loopguard.testing import Ask, Transcript
+    from otel_loopguard.testing import Transcript
     from tests.scripted import Steps, Tools
 
 _MOST_STEPS = 100
@@ -162,3 +164,19 @@ DRIVERS = {
     "code-stream": driver(CodeAgent, run_stream),
     "code-stream-outputs": driver(CodeAgent, stream_outputs=True),
 }
+
+MODEL, TOOLS = ScriptedModel, lambda functions: [tool_of(one) for one in functions.values()]
+
+
+def _asks(kind: type[Any], inner: type[Any]) -> Any:
+    """Let an agent ask another one, which it manages."""
+
+    def nested(boss: ScriptedModel, model: ScriptedModel, tools: Sequence[Any]) -> None:
+        helper = agent_of(inner, model, tools, name="helper", description="Helps.")
+        run(agent_of(kind, boss, managed_agents=[helper]))
+
+    return (lambda task: Ask("helper", {"task": task, "additional_args": {}})), nested
+
+
+_KINDS = (ToolCallingAgent, CodeAgent)
+NESTED = {f"{kind.__name__}-{inner.__name__}": _asks(kind, inner) for kind in _KINDS for inner in _KINDS}

@@ -1,4 +1,4 @@
-"""Microsoft Agent Framework: the shared scenarios, and the framework's own features."""
+"""Microsoft Agent Framework: the framework's own features."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from agent_framework import (
     tool,
 )
 
-from otel_loopguard import Policy, ToolContract, ToolLoopError, semconv
+from otel_loopguard import Policy, ToolLoopError, semconv
 from otel_loopguard.policy_files.load import load_preset
-from otel_loopguard.testing import SCENARIOS, Ask, Scenario, assert_no_trip, guarded
-from otel_loopguard.turns.scope import current_scope
-from tests.scripted.agent_framework import DRIVERS, WAYS, Script, agent_of, plain_tools, run, stream
+from otel_loopguard.testing import Ask, assert_no_trip, guarded
+from tests.instrumentation.frameworks.looking import attribute, calls, look
+from tests.scripted.agent_framework import WAYS, Script, agent_of, plain_tools, run
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 EACH_WAY = pytest.mark.parametrize("go", WAYS)
@@ -32,49 +32,11 @@ settles = hasattr(agent_framework, "MiddlewareFailure")
 """True for versions that settle the calls of a message after this exception."""
 
 
-@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
-@pytest.mark.parametrize("driver", DRIVERS)
-def test_scenario(driver: str, scenario: Scenario) -> None:
-    """Each way of running passes the shared scenarios."""
-    scenario.run(DRIVERS[driver])
-
-
-def look(path: str) -> str:
-    """Look at something."""
-    return f"there is {path}"
-
-
 LOOK = plain_tools({"look": look})
 
 
 def script(*paths: str, name: str = "look", answer: str = "Done.") -> Script:
-    return Script([[Ask(name, {"path": path})] for path in paths], answer)
-
-
-def attribute(recording: Any, name: str) -> list[Any]:
-    return [span.attributes.get(name) for span in recording.spans]
-
-
-@EACH_WAY
-def test_an_aborted_run_reaches_the_caller(go: Any) -> None:
-    """``except ToolLoopError`` catches an abort in each way of running, and no turn is left."""
-    with guarded(Policy(abort_after=1)) as recording:
-        with pytest.raises(ToolLoopError) as caught:
-            asyncio.run(go(script(*["a"] * 9), LOOK))
-        assert caught.value.tool_name == "look"
-        assert caught.value.turn_id == attribute(recording, semconv.TURN_ID)[0]
-        assert recording.outcomes[-1] == "aborted"
-        assert recording.runtime.guard.live == 0
-
-
-@EACH_WAY
-def test_an_abort_among_parallel_calls_ends_the_run(go: Any) -> None:
-    """An abort ends the other calls of the same message, too, and the run does not hang."""
-    steps = [[Ask("look", {"path": "a"})], *[[Ask("look", {"path": path}) for path in "ab"]] * 8]
-    with guarded(Policy(abort_after=1)) as recording:
-        with pytest.raises(ToolLoopError):
-            asyncio.run(go(Script(steps), LOOK))
-        assert recording.runtime.guard.live == 0
+    return Script(calls(paths, name), answer)
 
 
 @pytest.mark.skipif(not settles, reason="an older version settles no calls")
@@ -140,16 +102,6 @@ def test_refusals_are_results_that_end_no_run(go: Any) -> None:
 
 
 @EACH_WAY
-def test_a_made_up_name_is_not_shown(go: Any) -> None:
-    """A name that no tool has is an unknown tool."""
-    with guarded() as recording:
-        asyncio.run(go(script("a", name="SECRET_name"), LOOK))
-        assert [span.name for span in recording.spans] == ["execute_tool _unknown"]
-        assert recording.outcomes == ["failed"]
-        assert "SECRET" not in "".join(span.to_json() for span in recording.spans)
-
-
-@EACH_WAY
 def test_beside_its_own_spans_each_call_has_one(go: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each call has one ``execute_tool`` span, theirs or ours: run, refused, unknown or with missing arguments."""
     paths = [{"path": "a"}, {"path": "a"}, {"path": "a"}, {}]
@@ -188,22 +140,6 @@ def test_a_failing_tool_is_read_by_the_model_as_before(go: Any) -> None:
         assert recording.runtime.guard.live == 0
 
 
-def test_an_agent_that_is_a_tool_has_a_turn_of_its_own() -> None:
-    """Four calls of a sub-agent that makes the same call each time are no loop of the outer agent."""
-    boss = Script([[Ask("worker", {"task": f"question {number}"})] for number in range(4)])
-    with guarded() as recording:
-        worker = agent_of(script("shared"), LOOK, name="worker", description="Works.")
-        asyncio.run(run(boss, [worker.as_tool()]))
-        assert [text.strip() for text in boss.read] == ["Done."] * 4
-        turns = attribute(recording, semconv.TURN_ID)
-        assert len(turns) == 8
-        top = min(turns, key=len)
-        assert len(set(turns)) == 5
-        assert all(turn.startswith(top) for turn in turns)
-        assert_no_trip(recording)
-        assert recording.runtime.guard.live == 0
-
-
 def test_the_abort_of_a_sub_agent_is_a_failed_call_of_the_outer_one() -> None:
     """The outer agent reads that its worker failed, and goes on."""
     boss = Script([[Ask("worker", {"task": "Go on."})]])
@@ -213,24 +149,6 @@ def test_the_abort_of_a_sub_agent_is_a_failed_call_of_the_outer_one() -> None:
         (read,) = boss.read
         assert read.startswith("The agent called look again" if settles else "Error: Function failed.")
         assert recording.outcomes[0] == "failed"
-        assert recording.runtime.guard.live == 0
-
-
-def test_each_message_of_a_session_is_a_turn_of_its_own() -> None:
-    """The second message may read the same file as the first, in the same conversation."""
-
-    async def conversation() -> None:
-        session = AgentSession()
-        agent = agent_of(script("a", "a"), LOOK)
-        for _ in range(3):
-            await agent.run("Go on.", session=session)
-
-    with guarded() as recording:
-        asyncio.run(conversation())
-        assert recording.outcomes == ["executed", "nudged"] * 3
-        assert len(set(attribute(recording, semconv.TURN_ID))) == 3
-        assert len(set(attribute(recording, semconv.CONVERSATION_ID))) == 1
-        assert None not in attribute(recording, semconv.CONVERSATION_ID)
         assert recording.runtime.guard.live == 0
 
 
@@ -271,46 +189,6 @@ def test_a_middleware_that_ends_the_loop_is_no_failure() -> None:
         assert recording.runtime.guard.live == 0
 
 
-def test_a_stream_that_is_left_early_leaves_nothing() -> None:
-    """No scope is bound in the consumer's code, and the turn is closed with the stream."""
-
-    async def leave() -> None:
-        answer = agent_of(script("a", "b"), LOOK).run("Go on.", stream=True)
-        async for update in answer:
-            assert current_scope() is None
-            if any(content.type == "function_result" for content in update.contents):
-                break
-
-    with guarded() as recording:
-        asyncio.run(leave())
-        assert recording.outcomes == ["executed"]
-        assert recording.runtime.guard.live == 0
-
-
-def test_a_run_that_is_cancelled_leaves_nothing() -> None:
-    """The call that ran is cancelled, and its turn is closed."""
-
-    async def cancel() -> None:
-        started = asyncio.Event()
-
-        async def wait(path: str) -> str:
-            """Wait."""
-            started.set()
-            await asyncio.Event().wait()
-            return path
-
-        task = asyncio.create_task(run(script("a", name="wait"), plain_tools({"wait": wait})))
-        await started.wait()
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-
-    with guarded() as recording:
-        asyncio.run(cancel())
-        assert recording.outcomes == ["cancelled"]
-        assert recording.runtime.guard.live == 0
-
-
 def test_a_result_with_an_image_is_left_alone() -> None:
     """No sentence is added to other contents than text; it waits for the next text."""
 
@@ -329,16 +207,6 @@ def test_a_result_with_an_image_is_left_alone() -> None:
 
 
 @EACH_WAY
-def test_an_earlier_result_is_given_again(go: Any) -> None:
-    """With reuse in the contract, a repeated call gets the earlier result with a note, and nothing runs."""
-    model = script("a", "a", "a")
-    with guarded(Policy(tools={"look": ToolContract(kind="read", reuse=True)})) as recording:
-        asyncio.run(go(model, LOOK))
-        assert recording.outcomes[-1] == "reused"
-        assert model.read[-1].startswith("there is a\n")
-
-
-@EACH_WAY
 def test_a_refusal_is_marked_in_its_properties(go: Any) -> None:
     """The preset's mark is for the program; the model reads the sentence alone."""
     model = script("a", "a", "a", "a")
@@ -348,15 +216,3 @@ def test_a_refusal_is_marked_in_its_properties(go: Any) -> None:
         assert marks == [None, None, None, "loop-detected"]
         assert "loopguard.mark" not in model.read[3]
         assert recording.counted(semconv.METRIC_INTERNAL_ERRORS) == 0
-
-
-def test_runs_side_by_side_are_turns_of_their_own() -> None:
-    """Three agents that make equal calls in parallel are no loop."""
-
-    async def together() -> None:
-        await asyncio.gather(*(stream(script("a", "b"), LOOK) for _ in range(3)))
-
-    with guarded() as recording:
-        asyncio.run(together())
-        assert len(set(attribute(recording, semconv.TURN_ID))) == 3
-        assert_no_trip(recording)

@@ -1,4 +1,4 @@
-"""Agno: the shared scenarios, and the framework's own features."""
+"""Agno: the framework's own features."""
 
 from __future__ import annotations
 
@@ -16,13 +16,11 @@ from agno.tools.function import Function, ToolResult
 
 import otel_loopguard as loopguard
 from otel_loopguard import Policy, ToolContract, ToolLoopError, semconv
-from otel_loopguard.testing import SCENARIOS, Ask, Scenario, assert_no_trip, assert_trips, guarded
-from otel_loopguard.turns.scope import current_scope
+from otel_loopguard.testing import Ask, assert_no_trip, guarded
+from tests.instrumentation.frameworks.looking import assert_nothing_left, attribute, calls, look
 from tests.scripted.agno import (
-    DRIVERS,
     ScriptedModel,
     agent_of,
-    async_tools,
     generator_tools,
     run_async,
     run_async_stream,
@@ -37,101 +35,13 @@ WAYS = pytest.mark.parametrize("go", [run_sync, run_stream, run_async, run_async
 ABORTS = Policy(abort_after=1)
 
 
-@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
-@pytest.mark.parametrize("driver", DRIVERS)
-def test_scenario(driver: str, scenario: Scenario) -> None:
-    """Each way of running an agent passes the shared scenarios."""
-    scenario.run(DRIVERS[driver])
-
-
-def look(path: str) -> str:
-    """Look at something."""
-    return f"there is {path}"
-
-
 def model_of(*paths: str, name: str = "look", answer: str = "Done.") -> ScriptedModel:
-    return ScriptedModel([[Ask(name, {"path": path})] for path in paths], answer)
+    return ScriptedModel(calls(paths, name), answer)
 
 
-def boss_of(*tasks: str, tool: str = "delegate_task_to_member") -> ScriptedModel:
-    who = {"member_id": "helper"} if tool.endswith("member") else {}
-    return ScriptedModel([[Ask(tool, {**who, "task": task})] for task in tasks], "All done.")
-
-
-def attribute(recording: Any, name: str) -> list[Any]:
-    return [span.attributes.get(name) for span in recording.spans]
-
-
-def assert_nothing_left(recording: Any) -> None:
-    assert recording.runtime.guard.live == 0
-    assert recording.counted(semconv.METRIC_INTERNAL_ERRORS) == 0
-    assert current_scope() is None
-
-
-@WAYS
-@pytest.mark.parametrize("make", [agent_of, team_of])
-@pytest.mark.parametrize("make_tools", [list, generator_tools])
-def test_an_aborted_run_reaches_the_caller(go: Any, make: Any, make_tools: Any) -> None:
-    """``except ToolLoopError`` catches an abort in each way of running, and no turn is left."""
-    with guarded(ABORTS) as recording:
-        tools = [look] if make_tools is list else generator_tools({"look": look})
-        with pytest.raises(ToolLoopError) as caught:
-            go(make(model_of(*["a"] * 9), tools))
-        assert caught.value.tool_name == "look"
-        assert caught.value.turn_id == attribute(recording, semconv.TURN_ID)[0]
-        assert recording.outcomes == ["executed", "nudged", "blocked", "aborted"]
-        assert_nothing_left(recording)
-
-
-@WAYS
-def test_an_abort_among_parallel_calls_ends_the_run(go: Any) -> None:
-    """An abort ends the other calls of the same message, too, and the run does not hang."""
-    steps = [[Ask("look", {"path": "a"})], *[[Ask("look", {"path": "a"}), Ask("look", {"path": "b"})]] * 8]
-    with guarded(ABORTS) as recording:
-        with pytest.raises(ToolLoopError):
-            go(agent_of(ScriptedModel(steps), async_tools({"look": look}) if "async" in go.__name__ else [look]))
-        assert_nothing_left(recording)
-
-
-@WAYS
-@pytest.mark.parametrize("name", ["delegate_task_to_member", "delegate_task_to_members"])
-def test_a_member_of_a_team_has_a_turn_of_its_own(go: Any, name: str) -> None:
-    """Four runs of a member that makes the same call each time are no loop of the leader."""
-    boss = boss_of(*(f"task {number}" for number in range(4)), tool=name)
-    options = {"delegate_task_to_all_members": True} if name.endswith("s") else {}
-    with guarded() as recording:
-        go(team_of(boss, members=[agent_of(model_of("shared"), [look])], **_known(options)))
-        assert [text.count("Done.") for text in boss.read] == [1] * 4
-        turns = attribute(recording, semconv.TURN_ID)
-        top = min(turns, key=len)
-        assert turns.count(top) == 4
-        assert len(set(turns)) == 5
-        assert all(turn.startswith(top) for turn in turns)
-        assert set(attribute(recording, semconv.AGENT_NAME)) == {"boss", "helper"}
-        assert_no_trip(recording)
-        assert_nothing_left(recording)
-
-
-def _known(options: dict[str, Any]) -> dict[str, Any]:
-    """The name of the option in this version."""
-    from inspect import signature
-
-    from agno.team import Team
-
-    old = "delegate_to_all_members"
-    return {old: True} if options and old in signature(Team.__init__).parameters else options
-
-
-@WAYS
-def test_the_abort_of_a_member_is_a_failed_tool_of_its_leader(go: Any) -> None:
-    """The leader reads why its member was ended, and goes on."""
-    boss = boss_of("loop")
-    with guarded(ABORTS) as recording:
-        go(team_of(boss, members=[agent_of(model_of(*["a"] * 9), [look])]))
-        assert len(boss.seen) == 2
-        assert "look" in boss.read[0]
-        assert recording.outcomes.count("aborted") == 1
-        assert_nothing_left(recording)
+def boss_of(*tasks: str) -> ScriptedModel:
+    asks = [[Ask("delegate_task_to_member", {"member_id": "helper", "task": task})] for task in tasks]
+    return ScriptedModel(asks, "All done.")
 
 
 @WAYS
@@ -144,25 +54,8 @@ def test_a_leader_that_gives_the_same_task_again_is_stopped(go: Any) -> None:
         assert boss.read[0] == "nothing new"
         assert boss.read[1] != boss.read[0]
         assert boss.read[1].startswith("nothing new")
+        assert set(attribute(recording, semconv.AGENT_NAME)) == {"boss"}
         assert recording.outcomes == ["executed", "nudged", "blocked", "blocked"]
-        assert_nothing_left(recording)
-
-
-@WAYS
-def test_an_agent_that_is_a_tool_has_a_turn_of_its_own(go: Any) -> None:
-    """A run inside a function is a child turn, and its abort is a failure of that function."""
-
-    def ask_helper(question: str) -> str:
-        """Ask the helper."""
-        return str(agent_of(model_of(*["shared"] * 9), [look]).run(question).content)
-
-    model = ScriptedModel([[Ask("ask_helper", {"question": f"question {number}"})] for number in range(2)])
-    with guarded(ABORTS) as recording:
-        go(agent_of(model, [ask_helper]))
-        assert len(model.read) == 2
-        assert all("look" in text for text in model.read)
-        assert recording.outcomes.count("aborted") == 2
-        assert len(set(attribute(recording, semconv.TURN_ID))) == 3
         assert_nothing_left(recording)
 
 
@@ -236,19 +129,6 @@ def test_a_tool_that_stops_the_run_has_not_failed(go: Any) -> None:
         assert_nothing_left(recording)
 
 
-@WAYS
-def test_each_message_of_a_session_is_a_turn_of_its_own(go: Any) -> None:
-    """The session is the conversation; each message may read the same file again."""
-    with guarded() as recording:
-        for _ in range(3):
-            go(agent_of(model_of("a", "a"), [look]), session_id="session-1")
-        assert recording.outcomes == ["executed", "nudged"] * 3
-        assert len(set(attribute(recording, semconv.TURN_ID))) == 3
-        assert len(set(attribute(recording, semconv.CONVERSATION_ID))) == 1
-        assert set(attribute(recording, semconv.AGENT_NAME)) == {"helper"}
-        assert_nothing_left(recording)
-
-
 @pytest.mark.parametrize("streamed", [False, True])
 @pytest.mark.parametrize("is_async", [False, True])
 def test_a_call_that_waits_for_a_person_is_one_call(streamed: bool, is_async: bool) -> None:
@@ -296,75 +176,6 @@ async def _last(result: Any) -> Any:
     if hasattr(result, "__await__"):
         return await result
     return list(result)[-1] if hasattr(result, "__next__") else result
-
-
-def test_a_stream_that_is_left_leaves_nothing() -> None:
-    """No scope is bound in the consumer's code, and a stream that is closed early closes its turn."""
-    with guarded() as recording:
-        stream = agent_of(model_of(*"abcdefgh"), [look]).run("Go on.", stream=True, stream_events=True)
-        for _ in stream:
-            assert current_scope() is None
-            if recording.spans:
-                break
-        stream.close()
-        assert_nothing_left(recording)
-
-
-def test_a_members_stream_that_is_left_leaves_nothing() -> None:
-    """A stream that is closed while a member runs closes both turns."""
-    boss = boss_of("a task")
-    with guarded() as recording:
-        team = team_of(boss, members=[agent_of(model_of("a", "b"), [look])])
-        stream = team.run("Go on.", stream=True, stream_events=True)
-        for _ in stream:
-            assert current_scope() is None
-            if recording.spans:
-                break
-        stream.close()
-        assert_nothing_left(recording)
-
-
-def test_a_cancelled_run_leaves_nothing() -> None:
-    """The call of a cancelled task is cancelled, and its turn is closed."""
-
-    async def cancelled() -> None:
-        began = asyncio.Event()
-
-        async def wait(path: str) -> str:
-            """Wait."""
-            began.set()
-            await asyncio.Event().wait()
-            return path
-
-        task = asyncio.create_task(agent_of(model_of("a", name="wait"), [wait]).arun("Go on."))
-        await began.wait()
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-
-    with guarded() as recording:
-        asyncio.run(cancelled())
-        assert recording.outcomes == ["cancelled"]
-        assert_nothing_left(recording)
-
-
-def test_runs_side_by_side_are_turns_of_their_own() -> None:
-    """Three agents that make equal calls in parallel are no loop."""
-
-    async def together() -> None:
-        await asyncio.gather(*(agent_of(model_of("a", "b"), [look]).arun("Go on.") for _ in range(3)))
-
-    with guarded() as recording:
-        asyncio.run(together())
-        assert len(set(attribute(recording, semconv.TURN_ID))) == 3
-        assert_no_trip(recording)
-
-
-def test_a_turn_around_several_runs_is_one_turn() -> None:
-    """With ``turn()`` around several runs, repeats are counted across the runs."""
-    with guarded() as recording, loopguard.turn():
-        for _ in range(4):
-            run_sync(agent_of(model_of("a"), [look]))
-        assert_trips(recording, "generic_repeat", action="block", times=2)
 
 
 def shown_tools(**options: Any) -> Any:
@@ -437,17 +248,6 @@ def test_structured_results_stay_what_they_are() -> None:
         assert "fetch" in model.read[2]
 
 
-@WAYS
-def test_an_earlier_result_is_given_again(go: Any) -> None:
-    """With reuse in the contract, a repeated call gets the earlier result with a note, and nothing runs."""
-    model = model_of("a", "a", "a")
-    with guarded(Policy(tools={"look": ToolContract(kind="read", reuse=True)})) as recording:
-        go(agent_of(model, [look]))
-        assert recording.outcomes[-1] == "reused"
-        assert model.read[-1].startswith("there is a\n")
-        assert not model.returned[-1].tool_call_error
-
-
 def test_hooks_of_a_tool_run_as_before() -> None:
     """The hooks around a tool run for the calls that run, and not for those that are refused."""
     hooked = []
@@ -477,23 +277,22 @@ def test_a_function_call_is_dumped_as_before() -> None:
     assert with_guard == [dumped[-1]]
 
 
-def test_nothing_of_a_call_is_told() -> None:
-    """Spans, events and counters have no argument, result, exception text or unknown name."""
+@WAYS
+@pytest.mark.parametrize("make", [agent_of, team_of])
+def test_an_abort_of_a_generator_reaches_the_caller(go: Any, make: Any) -> None:
+    """Also one that is streamed, and one of a team."""
+    with guarded(ABORTS) as recording:
+        with pytest.raises(ToolLoopError):
+            go(make(model_of(*["a"] * 9), generator_tools({"look": look})))
+        assert recording.outcomes == ["executed", "nudged", "blocked", "aborted"]
+        assert_nothing_left(recording)
 
-    def fetch(path: str) -> str:
-        """Fetch."""
-        if "FAIL" in path:
-            raise LookupError(f"SECRET of {path}")
-        return f"SECRET row of {path}"
 
-    paths = ["SECRET1"] * 4 + ["SECRETFAIL"] * 4
-    model = ScriptedModel(
-        [*[[Ask("fetch", {"path": path})] for path in paths], *[[Ask("SECRETTOOL", {"SECRET": 1})]] * 3]
-    )
-    with guarded() as recording:
-        run_sync(agent_of(model, [fetch]))
-        assert len(recording.spans) == 11
-        exported = [span.to_json() for span in recording.spans]
-        for metric in (semconv.METRIC_TRIPS, semconv.METRIC_TOOL_TRIPS, semconv.METRIC_TOOL_CALLS):
-            exported += [str(point) for point in recording.points(metric)]
-        assert "SECRET" not in "".join(exported)
+@WAYS
+def test_an_earlier_result_that_is_given_again_is_no_error(go: Any) -> None:
+    """The message says what the call that ran has said."""
+    model = model_of("a", "a", "a")
+    with guarded(Policy(tools={"look": ToolContract(kind="read", reuse=True)})) as recording:
+        go(agent_of(model, [look]))
+        assert recording.outcomes[-1] == "reused"
+        assert not model.returned[-1].tool_call_error

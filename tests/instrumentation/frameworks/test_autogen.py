@@ -1,4 +1,4 @@
-"""AutoGen: the shared scenarios, and the framework's own features."""
+"""AutoGen: the framework's own features."""
 
 from __future__ import annotations
 
@@ -12,64 +12,26 @@ pytest.importorskip("autogen_agentchat", reason="autogen is tested in an environ
 from autogen_agentchat.agents import SocietyOfMindAgent
 from autogen_agentchat.conditions import MaxMessageTermination
 from autogen_agentchat.teams import RoundRobinGroupChat, Swarm
-from autogen_agentchat.tools import AgentTool, TeamTool
+from autogen_agentchat.tools import TeamTool
 from autogen_core import CancellationToken, SingleThreadedAgentRuntime
 from autogen_core.models import FunctionExecutionResultMessage
 from autogen_core.tools import StaticWorkbench
 
 import otel_loopguard as loopguard
-from otel_loopguard import Policy, ToolContract, ToolLoopError, semconv
-from otel_loopguard.testing import SCENARIOS, Ask, Scenario, assert_no_trip, guarded
-from otel_loopguard.turns.scope import current_scope
-from tests.scripted.autogen import DRIVERS, WAYS, Script, agent_of, plain_tools, run, run_stream, team_of
+from otel_loopguard import Policy, ToolLoopError, semconv
+from otel_loopguard.testing import Ask, assert_no_trip, guarded
+from tests.instrumentation.frameworks.looking import attribute, calls, look
+from tests.scripted.autogen import WAYS, Script, agent_of, plain_tools, run, team_of
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 EACH_WAY = pytest.mark.parametrize("go", WAYS)
-
-
-@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
-@pytest.mark.parametrize("driver", DRIVERS)
-def test_scenario(driver: str, scenario: Scenario) -> None:
-    """Each way of running passes the shared scenarios."""
-    scenario.run(DRIVERS[driver])
-
-
-def look(path: str) -> str:
-    """Look at something."""
-    return f"there is {path}"
 
 
 LOOK = plain_tools({"look": look})
 
 
 def script(*paths: str, name: str = "look", answer: str = "Done.") -> Script:
-    return Script([[Ask(name, {"path": path})] for path in paths], answer)
-
-
-def attribute(recording: Any, name: str) -> list[Any]:
-    return [span.attributes.get(name) for span in recording.spans]
-
-
-@EACH_WAY
-def test_an_aborted_run_reaches_the_caller(go: Any) -> None:
-    """``except ToolLoopError`` catches an abort of an assistant and of a team, and no turn is left."""
-    with guarded(Policy(abort_after=1)) as recording:
-        with pytest.raises(ToolLoopError) as caught:
-            asyncio.run(go(script(*["a"] * 9), LOOK))
-        assert caught.value.tool_name == "look"
-        assert caught.value.turn_id == attribute(recording, semconv.TURN_ID)[0]
-        assert recording.outcomes[-1] == "aborted"
-        assert recording.runtime.guard.live == 0
-
-
-@EACH_WAY
-def test_an_abort_among_parallel_calls_ends_the_run(go: Any) -> None:
-    """The agent does not wait for ever for the stream of the other calls of the message."""
-    steps = [[Ask("look", {"path": "a"})], *[[Ask("look", {"path": path}) for path in "aab"]] * 8]
-    with guarded(Policy(abort_after=1)) as recording:
-        with pytest.raises(ToolLoopError):
-            asyncio.run(go(Script(steps), LOOK))
-        assert recording.runtime.guard.live == 0
+    return Script(calls(paths, name), answer)
 
 
 def test_a_team_can_run_again_after_an_abort() -> None:
@@ -114,31 +76,6 @@ def test_after_an_abort_each_call_of_the_assistant_has_a_result(is_team: bool) -
 
 
 @EACH_WAY
-def test_an_abort_cancels_the_other_calls_of_the_message(go: Any) -> None:
-    """Nothing is done after the caller has the error."""
-    late = []
-
-    async def look(path: str) -> str:
-        """Look at something."""
-        if path == "b":
-            await asyncio.sleep(0.2)
-            late.append(path)
-        return "there"
-
-    async def main() -> None:
-        with pytest.raises(ToolLoopError):
-            await go(Script(steps), plain_tools({"look": look}))
-        await asyncio.sleep(0.4)
-
-    steps = [*[[Ask("look", {"path": "a"})]] * 3, [Ask("look", {"path": path}) for path in "ba"]]
-    with guarded(Policy(abort_after=1)) as recording:
-        asyncio.run(main())
-        assert sorted(recording.outcomes) == ["aborted", "blocked", "cancelled", "executed", "nudged"]
-        assert recording.runtime.guard.live == 0
-    assert late == []
-
-
-@EACH_WAY
 def test_a_refusal_is_an_error_result(go: Any) -> None:
     """The refusal has the id of its call, and the error flag."""
     model = script("a", "a", "a")
@@ -149,16 +86,6 @@ def test_a_refusal_is_an_error_result(go: Any) -> None:
         assert attribute(recording, semconv.TOOL_CALL_ID) == [result.call_id for result in model.returned]
         assert set(attribute(recording, semconv.AGENT_NAME)) == {"helper"}
         assert recording.counted(semconv.METRIC_INTERNAL_ERRORS) == 0
-
-
-@EACH_WAY
-def test_a_made_up_name_is_not_shown(go: Any) -> None:
-    """A name that no workbench has is an unknown tool."""
-    with guarded() as recording:
-        asyncio.run(go(script("a", name="SECRET_name"), LOOK))
-        assert [span.name for span in recording.spans] == ["execute_tool _unknown"]
-        assert recording.outcomes == ["failed"]
-        assert "SECRET" not in "".join(span.to_json() for span in recording.spans)
 
 
 def test_the_tools_of_a_remote_workbench_are_not_known() -> None:
@@ -203,49 +130,13 @@ def test_beside_its_own_spans_each_call_has_one(go: Any, monkeypatch: pytest.Mon
         assert words == ["loopguard", "loopguard", "execute_tool", "loopguard", "execute_tool"]
 
 
-@EACH_WAY
-def test_a_failing_tool_is_read_by_the_model_as_before(go: Any) -> None:
-    """The workbench makes a text of the exception; a call that repeats the same failure is refused."""
-
-    def fetch(path: str) -> str:
-        """Fetch."""
-        raise LookupError("no such row")
-
-    model = script(*"aaaa", name="fetch")
-    with guarded() as recording:
-        asyncio.run(go(model, plain_tools({"fetch": fetch})))
-        assert model.read[0] == "no such row"
-        assert recording.outcomes[0] == "failed"
-        assert "tool_loop_detected" in model.read[-1]
-        assert recording.runtime.guard.live == 0
-
-
-@pytest.mark.parametrize("streamed", [False, True])
-def test_an_agent_that_is_a_tool_has_a_turn_of_its_own(streamed: bool) -> None:
-    """Four calls of a sub-agent that makes the same call each time are no loop of the outer agent."""
-    boss = Script([[Ask("worker", {"task": f"question {number}"})] for number in range(4)])
-    with guarded() as recording:
-        worker = agent_of(script("shared"), LOOK, name="worker", description="Works.")
-        tool = AgentTool(worker, return_value_as_last_message=True)
-        asyncio.run((run_stream if streamed else run)(boss, [tool]))
-        assert boss.read == ["Done."] * 4
-        turns = attribute(recording, semconv.TURN_ID)
-        assert len(turns) == 8
-        top = min(turns, key=len)
-        assert len(set(turns)) == 5
-        assert all(turn.startswith(top) for turn in turns)
-        assert_no_trip(recording)
-        assert recording.runtime.guard.live == 0
-
-
-@pytest.mark.parametrize("is_team", [False, True])
-def test_the_abort_of_a_sub_agent_is_a_failed_call_of_the_outer_one(is_team: bool) -> None:
-    """The outer agent reads that its worker was stopped, and goes on."""
+def test_the_abort_of_a_team_that_is_a_tool_is_a_failed_call() -> None:
+    """The agent that asks reads that the team was stopped, and goes on."""
     boss = Script([[Ask("worker", {"task": "Go on."})]])
     with guarded(Policy(abort_after=1)) as recording:
-        worker = agent_of(script(*"aaaaa"), LOOK, name="worker", description="Works.")
-        tool = TeamTool(team_of(worker, messages=2), "worker", "Works.") if is_team else AgentTool(worker)
-        assert asyncio.run(run(boss, [tool])).messages[-1].content == "Done."
+        worker = team_of(agent_of(script(*"aaaaa"), LOOK), messages=2)
+        result = asyncio.run(run(boss, [TeamTool(worker, "worker", "Works.")]))
+        assert result.messages[-1].content == "Done."
         assert "again and again" in boss.read[0]
         assert recording.outcomes[0] == "failed"
         assert recording.runtime.guard.live == 0
@@ -321,24 +212,6 @@ def test_in_a_runtime_of_the_program_calls_are_refused() -> None:
         assert recording.runtime.guard.live == 0
 
 
-def test_a_stream_that_is_left_early_leaves_nothing() -> None:
-    """No scope is bound in the consumer's code, and the turn is closed with the stream."""
-
-    async def leave(runner: Any) -> None:
-        stream = runner.run_stream(task="Go on.")
-        async for event in stream:
-            assert current_scope() is None
-            if type(event).__name__ == "ToolCallExecutionEvent":
-                break
-        await stream.aclose()
-
-    with guarded() as recording:
-        asyncio.run(leave(agent_of(script("a"), LOOK)))
-        asyncio.run(leave(team_of(agent_of(script("a"), LOOK), messages=2)))
-        assert recording.outcomes == ["executed"] * 2
-        assert recording.runtime.guard.live == 0
-
-
 @pytest.mark.parametrize("by_token", [False, True])
 def test_a_run_that_is_cancelled_leaves_nothing(by_token: bool) -> None:
     """The call that ran is cancelled, and its turn is closed."""
@@ -365,40 +238,3 @@ def test_a_run_that_is_cancelled_leaves_nothing(by_token: bool) -> None:
         asyncio.run(cancel())
         assert recording.outcomes == ["cancelled"]
         assert recording.runtime.guard.live == 0
-
-
-@EACH_WAY
-def test_an_earlier_result_is_given_again(go: Any) -> None:
-    """With reuse in the contract, a repeated call gets the earlier result with a note, and nothing runs."""
-    model = script("a", "a", "a")
-    with guarded(Policy(tools={"look": ToolContract(kind="read", reuse=True)})) as recording:
-        asyncio.run(go(model, LOOK))
-        assert recording.outcomes[-1] == "reused"
-        assert model.read[-1].startswith("there is a\n")
-
-
-def test_each_task_of_an_assistant_is_a_turn_of_its_own() -> None:
-    """The second task may read the same file as the first."""
-
-    async def tasks() -> None:
-        agent = agent_of(script("a", "a"), LOOK)
-        for _ in range(3):
-            await agent.run(task="Go on.")
-
-    with guarded() as recording:
-        asyncio.run(tasks())
-        assert recording.outcomes == ["executed", "nudged"] * 3
-        assert len(set(attribute(recording, semconv.TURN_ID))) == 3
-        assert recording.runtime.guard.live == 0
-
-
-def test_runs_side_by_side_are_turns_of_their_own() -> None:
-    """Three agents that make equal calls in parallel are no loop."""
-
-    async def together() -> None:
-        await asyncio.gather(*(run_stream(script("a", "b"), LOOK) for _ in range(3)))
-
-    with guarded() as recording:
-        asyncio.run(together())
-        assert len(set(attribute(recording, semconv.TURN_ID))) == 3
-        assert_no_trip(recording)

@@ -22,7 +22,7 @@ from tests.scripted import frameworks
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
-ALONE = set(frameworks()) - {"ag2", "google-adk", "strands", "dspy", "openai-runner", "anthropic-runner"}
+ALONE = set(frameworks()) - {"ag2", "google-adk", "strands", "dspy", "openai-runner", "anthropic-runner", "agno", "autogen", "agent-framework", "smolagents"}
 """Frameworks whose own files have all of this."""
 FRAMEWORKS = {of: framework for of, framework in frameworks().items() if of not in ALONE}
 DRIVERS = [
