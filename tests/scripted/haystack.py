@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import itertools
 import os
 from typing import TYPE_CHECKING, Any
@@ -69,7 +70,8 @@ def async_tool(function: Callable[..., Any], **options: Any) -> Tool:
 
     async def run(path: str) -> Any:
         await asyncio.sleep(0)
-        return await asyncio.to_thread(function, path)
+        result = await asyncio.to_thread(function, path)
+        return await result if inspect.isawaitable(result) else result
 
     name, text = function.__name__, function.__doc__ or ""
     return Tool(name=name, description=text, parameters=schema(function), async_function=run, **options)
@@ -139,3 +141,12 @@ def driver(go: Callable[..., Any], make_tool: Callable[..., Any]) -> Any:
 
 
 DRIVERS = {name: driver(go, make_tool) for name, (go, make_tool) in WAYS.items()}
+
+
+async def in_loop(script: Script, tools: Sequence[Tool]) -> Any:
+    """Run an agent in the event loop of the caller."""
+    return await agent_of(script, tools).run_async(**asked())
+
+
+IN_LOOP = (in_loop,)
+MODEL, TOOLS = Script, lambda functions: [async_tool(one) for one in functions.values()]

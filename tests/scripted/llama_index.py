@@ -12,6 +12,7 @@ from llama_index.core.llms import ChatMessage, ChatResponse, LLMMetadata
 from llama_index.core.llms.function_calling import FunctionCallingLLM
 from llama_index.core.llms.llm import ToolSelection
 from llama_index.core.tools import FunctionTool
+from llama_index.core.workflow import Context
 from pydantic import PrivateAttr
 
 from tests.scripted import next_calls, transcript_of
@@ -178,3 +179,26 @@ DRIVERS = {
     "workflow": driver(around=with_another),
     "workflow-events": driver(run_events, around=with_another),
 }
+
+
+def has_scenario(driver: str, scenario: str) -> bool:
+    """Return False for calls at once in the text of a ReAct agent, which can ask for one call only."""
+    return not (driver.startswith("react") and scenario == "parallel")
+
+
+MODEL, TOOLS = ScriptedModel, plain_tools
+IN_LOOP = (lambda model, tools: agent_of(model, tools).run("Go on."),)
+
+
+def _converse(model: ScriptedModel, tools: Sequence[Any], times: int) -> None:
+    agent = agent_of(model, tools)
+
+    async def main() -> None:
+        context = Context(agent)
+        for _ in range(times):
+            await agent.run("Go on.", ctx=context)
+
+    asyncio.run(main())
+
+
+CONVERSATIONS = {"run": _converse}

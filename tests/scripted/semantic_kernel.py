@@ -8,7 +8,7 @@ import json
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from semantic_kernel import Kernel
-from semantic_kernel.agents import ChatCompletionAgent
+from semantic_kernel.agents import ChatCompletionAgent, ChatHistoryAgentThread
 from semantic_kernel.connectors.ai.chat_completion_client_base import ChatCompletionClientBase
 from semantic_kernel.connectors.ai.function_choice_behavior import FunctionChoiceBehavior
 from semantic_kernel.connectors.ai.prompt_execution_settings import PromptExecutionSettings
@@ -24,6 +24,7 @@ from semantic_kernel.contents import (
 )
 from semantic_kernel.functions import KernelPlugin, kernel_function
 
+from otel_loopguard.testing import Ask
 from tests.scripted import next_calls, transcript_of
 
 if TYPE_CHECKING:
@@ -178,3 +179,25 @@ DRIVERS = {
     "get-response-async-tools": driver(get_response, async_tools),
     "invoke-stream-async-tools": driver(invoke_stream, async_tools),
 }
+
+MODEL, TOOLS = Script.of, plugin_of
+IN_LOOP = AT_ONCE = WAYS
+
+
+def _ask_helper(boss: Script, script: Script, plugin: KernelPlugin) -> None:
+    helper = agent_of(script, [plugin], description="Works.")
+    asyncio.run(agent_of(boss, [helper]).get_response("Go on."))
+
+
+def _converse(script: Script, plugin: KernelPlugin, times: int) -> None:
+    async def main() -> None:
+        thread, agent = ChatHistoryAgentThread(thread_id="thread-1"), agent_of(script, [plugin])
+        for _ in range(times):
+            await agent.get_response("Go on.", thread=thread)
+
+    asyncio.run(main())
+
+
+NESTED = {"plugin": (lambda task: Ask("helper-helper", {"messages": task}), _ask_helper)}
+CONVERSATIONS = {"get_response": _converse}
+STREAMS = {"invoke_stream": lambda script, plugin: agent_of(script, [plugin]).invoke_stream("Go on.")}

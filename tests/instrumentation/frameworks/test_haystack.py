@@ -1,8 +1,7 @@
-"""Haystack: the shared scenarios, and the framework's own features."""
+"""Haystack: the framework's own features."""
 
 from __future__ import annotations
 
-import asyncio
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -10,21 +9,19 @@ import pytest
 
 pytest.importorskip("haystack", reason="haystack-ai is tested in an environment of its own")
 
-from haystack import component, tracing
+from haystack import tracing
 from haystack.components.agents.tool_calling import ToolNotFoundException
 from haystack.core.errors import PipelineRuntimeError
-from haystack.tools import ComponentTool
 from haystack.tools.errors import ToolInvocationError
 
-from otel_loopguard import Policy, ToolLoopError, semconv
-from otel_loopguard.testing import SCENARIOS, Ask, Scenario, assert_no_trip, guarded
+from otel_loopguard import semconv
+from otel_loopguard.testing import Ask, guarded
+from tests.instrumentation.frameworks.looking import attribute, calls, look
 from tests.scripted.haystack import (
-    DRIVERS,
     WAYS,
     Script,
     agent_of,
     asked,
-    async_tool,
     pipeline_of,
     plain_tool,
     run,
@@ -38,43 +35,14 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 over_each = pytest.mark.parametrize("way", WAYS)
 
 
-@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
-@pytest.mark.parametrize("driver", DRIVERS)
-def test_scenario(driver: str, scenario: Scenario) -> None:
-    """Each way of running an agent passes the shared scenarios."""
-    scenario.run(DRIVERS[driver])
-
-
-def look(path: str) -> str:
-    """Look at something."""
-    return f"there is {path}"
-
-
 def script(*paths: str, name: str = "look", answer: str = "Done.") -> Script:
-    return Script([[Ask(name, {"path": path})] for path in paths], answer)
-
-
-def attribute(recording: Any, name: str) -> list[Any]:
-    return [span.attributes.get(name) for span in recording.spans]
+    return Script(calls(paths, name), answer)
 
 
 def go(way: str, model: Script, *functions: Any, **options: Any) -> Any:
     """Run an agent in one of the ways."""
     start, make_tool = WAYS[way]
     return start(agent_of(model, [make_tool(one) for one in functions], **options))
-
-
-@over_each
-@pytest.mark.parametrize("at_once", [1, 3])
-def test_an_aborted_run_reaches_the_caller(way: str, at_once: int) -> None:
-    """``except ToolLoopError`` catches an abort, also among parallel calls and out of a pipeline; no turn is left."""
-    with guarded(Policy(abort_after=1)) as recording:
-        with pytest.raises(ToolLoopError) as caught:
-            go(way, Script([[Ask("look", {"path": "a"})] * at_once] * 9), look)
-        assert caught.value.tool_name == "look"
-        assert caught.value.turn_id == attribute(recording, semconv.TURN_ID)[0]
-        assert "aborted" in recording.outcomes
-        assert recording.runtime.guard.live == 0
 
 
 @over_each
@@ -126,25 +94,6 @@ def test_a_failed_call_and_a_made_up_name_end_the_run_as_before(way: str) -> Non
             assert recording.runtime.guard.live == 0
 
 
-@over_each
-def test_made_up_names_and_arguments_are_not_told(way: str) -> None:
-    """Spans and counters have neither a made-up name nor an argument or a result."""
-
-    def fetch(path: str) -> str:
-        """Fetch."""
-        return f"SECRET row of {path}"
-
-    model = Script([[Ask("SECRETTOOL", {"SECRET": 1}), Ask("fetch", {"path": "SECRET"})]] * 4)
-    with guarded() as recording:
-        go(way, model, fetch)
-        assert {span.name for span in recording.spans} == {"execute_tool _unknown", "execute_tool fetch"}
-        assert any("tool_loop_detected" in text for text in model.read)
-        exported = [span.to_json() for span in recording.spans]
-        for metric in (semconv.METRIC_TRIPS, semconv.METRIC_TOOL_TRIPS, semconv.METRIC_TOOL_CALLS):
-            exported += [str(point) for point in recording.points(metric)]
-        assert "SECRET" not in "".join(exported)
-
-
 @pytest.mark.parametrize("result", [{"rows": ["a"]}, ["a"]])
 def test_a_sentence_is_an_item_of_a_result_that_is_json(result: Any) -> None:
     """The model reads it as JSON. A result that goes into the agent's state stays as it is."""
@@ -164,30 +113,6 @@ def test_a_sentence_is_an_item_of_a_result_that_is_json(result: Any) -> None:
     with guarded():
         run(agent_of(model, [tool], state_schema={"rows": {"type": list}}))
         assert model.read[1] == model.read[0]
-
-
-def test_an_agent_that_is_a_tool_has_a_turn_of_its_own() -> None:
-    """Its abort is a failed call of the agent around it, which goes on."""
-
-    @component
-    class Helper:
-        @component.output_types(answer=str)
-        def run(self, question: str) -> dict[str, str]:
-            found = run(agent_of(script(*["shared"] * 9), [plain_tool(look)]))
-            return {"answer": found["last_message"].text}
-
-    Helper.run.__annotations__["question"] = str
-    tool = ComponentTool(Helper(), name="ask_helper", description="Ask the helper.")
-    boss = Script([[Ask("ask_helper", {"question": f"question {number}"})] for number in range(2)])
-    with guarded(Policy(abort_after=1)) as recording:
-        run(agent_of(boss, [tool]))
-        assert len(boss.read) == 2
-        assert all("look" in text for text in boss.read)
-        turns = set(attribute(recording, semconv.TURN_ID))
-        assert len(turns) == 3
-        assert all(turn.startswith(min(turns, key=len)) for turn in turns)
-        assert recording.outcomes.count("aborted") == 2
-        assert recording.runtime.guard.live == 0
 
 
 def test_agents_of_one_pipeline_have_turns_of_their_own() -> None:
@@ -243,41 +168,3 @@ def test_beside_its_own_tracing_each_call_has_one_span(way: str) -> None:
         inner = [span for span in spans if span.name == "haystack.agent.step.tool"]
         assert len(inner) == 2
         assert all(span.parent.span_id in ours for span in inner)
-
-
-def test_a_cancelled_run_leaves_no_turn() -> None:
-    """A task that is cancelled while a tool runs ends its call and its turn."""
-
-    async def main() -> None:
-        started = asyncio.Event()
-
-        async def wait(path: str) -> str:
-            started.set()
-            await asyncio.Event().wait()
-            return path
-
-        tool = async_tool(look)
-        tool.async_function = wait
-        agent = agent_of(script("a"), [tool])
-        task = asyncio.create_task(agent.run_async(**asked()))
-        await started.wait()
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-
-    with guarded() as recording:
-        asyncio.run(main())
-        assert recording.outcomes == ["cancelled"]
-        assert recording.runtime.guard.live == 0
-
-
-def test_runs_side_by_side_are_turns_of_their_own() -> None:
-    """Three agents that make equal calls in parallel are no loop."""
-
-    async def main() -> None:
-        await asyncio.gather(*(agent_of(script("a", "b"), [async_tool(look)]).run_async(**asked()) for _ in range(3)))
-
-    with guarded() as recording:
-        asyncio.run(main())
-        assert len(set(attribute(recording, semconv.TURN_ID))) == 3
-        assert_no_trip(recording)

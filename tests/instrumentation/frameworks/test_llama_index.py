@@ -1,4 +1,4 @@
-"""LlamaIndex: the shared scenarios, and the framework's own features."""
+"""LlamaIndex: the framework's own features."""
 
 from __future__ import annotations
 
@@ -16,12 +16,11 @@ from llama_index.core.tools import FunctionTool
 from llama_index.core.tools.types import ToolOutput
 from llama_index.core.workflow import Context, HumanResponseEvent, InputRequiredEvent
 
-import otel_loopguard as loopguard
 from otel_loopguard import Policy, ToolLoopError, semconv
-from otel_loopguard.testing import SCENARIOS, Ask, Scenario, assert_no_trip, assert_trips, guarded
+from otel_loopguard.testing import Ask, assert_no_trip, guarded
 from otel_loopguard.turns.scope import current_scope
+from tests.instrumentation.frameworks.looking import attribute, calls, look
 from tests.scripted.llama_index import (
-    DRIVERS,
     ScriptedModel,
     agent_of,
     run,
@@ -44,47 +43,12 @@ WAYS = pytest.mark.parametrize(
 )
 
 
-@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
-@pytest.mark.parametrize("driver", DRIVERS)
-def test_scenario(driver: str, scenario: Scenario) -> None:
-    """Each way of running an agent passes the shared scenarios. The text of a ReAct agent can ask for one call only."""
-    if driver.startswith("react") and scenario.name == "parallel":
-        scenario = next(one for one in SCENARIOS if one.name == "working")
-    scenario.run(DRIVERS[driver])
-
-
-def look(path: str) -> str:
-    """Look at something."""
-    return f"there is {path}"
-
-
-def fetch(path: str) -> str:
-    """Fetch something."""
-    raise LookupError(f"no {path}")
-
-
 def script(*paths: str, name: str = "look", answer: str = "Done.") -> ScriptedModel:
-    return ScriptedModel([[Ask(name, {"path": path})] for path in paths], answer)
+    return ScriptedModel(calls(paths, name), answer)
 
 
 def hand_off(to: str, reason: str = "It is your turn.") -> list[Ask]:
     return [Ask("handoff", {"to_agent": to, "reason": reason})]
-
-
-def attribute(recording: Any, name: str) -> list[Any]:
-    return [span.attributes.get(name) for span in recording.spans]
-
-
-@WAYS
-def test_an_aborted_run_reaches_the_caller(go: Any, kind: Any, around: Any) -> None:
-    """``except ToolLoopError`` catches an abort in each way of running an agent, and no turn is left."""
-    with guarded(Policy(abort_after=1)) as recording:
-        with pytest.raises(ToolLoopError) as caught:
-            go(around(agent_of(script(*["a"] * 9), [look], kind)))
-        assert caught.value.tool_name == "look"
-        assert caught.value.turn_id == attribute(recording, semconv.TURN_ID)[0]
-        assert recording.outcomes[-1] == "aborted"
-        assert recording.runtime.guard.live == 0
 
 
 @pytest.mark.parametrize("go", [run, run_events])
@@ -111,17 +75,6 @@ def test_calls_of_one_message_are_no_loop() -> None:
         run(agent_of(ScriptedModel([[Ask("look", {"path": "a"})] * 9]), [look]))
         assert recording.outcomes == ["executed"] * 9
         assert_no_trip(recording)
-
-
-@WAYS
-def test_a_failing_tool_is_read_as_before(go: Any, kind: Any, around: Any) -> None:
-    """The exception of a tool is an error that the model reads, and a call that repeats it is refused."""
-    model = script("a", "b", "b", "b", name="fetch")
-    with guarded() as recording:
-        go(around(agent_of(model, [fetch], kind)))
-        assert model.read[0] == "no a"
-        assert recording.outcomes[:3] == ["failed"] * 3
-        assert "tool_loop_detected" in model.read[-1]
 
 
 @WAYS
@@ -245,22 +198,6 @@ def as_tool(make: Any) -> Any:
 
 
 @WAYS
-def test_an_agent_that_is_a_tool_has_a_turn_of_its_own(go: Any, kind: Any, around: Any) -> None:
-    """Four calls of a sub-agent that makes the same call each time are no loop of the outer agent."""
-    boss = ScriptedModel([[Ask("ask_helper", {"question": f"question {number}"})] for number in range(4)])
-    with guarded() as recording:
-        go(around(agent_of(boss, [as_tool(lambda: agent_of(script("shared"), [look]))], kind)))
-        assert boss.read == ["Done."] * 4
-        turns = set(attribute(recording, semconv.TURN_ID))
-        assert len(recording.spans) == 8
-        assert len(turns) == 5
-        top = min(turns, key=len)
-        assert all(turn.startswith(top) for turn in turns)
-        assert_no_trip(recording)
-        assert recording.runtime.guard.live == 0
-
-
-@WAYS
 def test_an_abort_of_a_sub_agent_is_a_failure_for_the_agent_around_it(go: Any, kind: Any, around: Any) -> None:
     """The outer agent reads the abort as the result of its call, and goes on."""
     boss = ScriptedModel([[Ask("ask_helper", {"question": "a question"})]])
@@ -338,60 +275,3 @@ def test_the_code_that_reads_events_is_nobodys() -> None:
         asyncio.run(ask())
         assert recording.outcomes == ["executed"] * 3
         assert recording.runtime.guard.live == 0
-
-
-def test_each_message_of_a_conversation_is_a_turn_of_its_own() -> None:
-    """The second message may read the same file as the first, in the same context."""
-    agent = agent_of(script("a", "a"), [look])
-
-    async def ask() -> None:
-        context = Context(agent)
-        for _ in range(3):
-            await agent.run("Go on.", ctx=context)
-
-    with guarded() as recording:
-        asyncio.run(ask())
-        assert len(set(attribute(recording, semconv.TURN_ID))) == 3
-        assert recording.outcomes == ["executed", "nudged"] * 3
-
-
-def test_runs_side_by_side_are_turns_of_their_own() -> None:
-    """Three agents that make equal calls in parallel are no loop."""
-
-    async def together() -> None:
-        await asyncio.gather(*(agent_of(script("a", "b"), [look]).run("Go on.") for _ in range(3)))
-
-    with guarded() as recording:
-        asyncio.run(together())
-        assert len(set(attribute(recording, semconv.TURN_ID))) == 3
-        assert_no_trip(recording)
-
-
-def test_a_turn_around_several_runs_is_one_turn() -> None:
-    """With ``turn()`` around several runs, repeats are counted across the runs."""
-    with guarded() as recording, loopguard.turn():
-        for _ in range(4):
-            run(agent_of(script("a"), [look]))
-        assert_trips(recording, "generic_repeat", action="block", times=2)
-
-
-@WAYS
-def test_calls_are_in_the_trace_of_the_program(go: Any, kind: Any, around: Any) -> None:
-    """Each call has one span, in the trace of the code that started the run."""
-    with guarded() as recording:
-        with recording.tracer_provider.get_tracer("program").start_as_current_span("question") as span:
-            go(around(agent_of(script("a", "b"), [look], kind)))
-        assert [one.name for one in recording.spans] == ["execute_tool look"] * 2
-        assert {one.context.trace_id for one in recording.spans} == {span.get_span_context().trace_id}
-
-
-def test_nothing_of_a_call_is_told() -> None:
-    """Spans, events and counters have no argument, result, exception text or unknown name."""
-    asked = [*[Ask("look", {"path": "SECRET"})] * 4, *[Ask("fetch", {"path": "SECRET"})] * 4, *[Ask("SECRET", {})] * 3]
-    with guarded() as recording:
-        run(agent_of(ScriptedModel([[ask] for ask in asked]), [look, fetch]))
-        assert len(recording.spans) == 11
-        exported = [span.to_json() for span in recording.spans]
-        for metric in (semconv.METRIC_TRIPS, semconv.METRIC_TOOL_TRIPS, semconv.METRIC_TOOL_CALLS):
-            exported += [str(point) for point in recording.points(metric)]
-        assert "SECRET" not in "".join(exported)

@@ -1,4 +1,4 @@
-"""Semantic Kernel: the shared scenarios, and the framework's own features."""
+"""Semantic Kernel: the framework's own features."""
 
 from __future__ import annotations
 
@@ -19,26 +19,23 @@ import httpx
 import semantic_kernel as kernel_package
 from openai import AsyncOpenAI
 from semantic_kernel import Kernel
-from semantic_kernel.agents import ChatHistoryAgentThread
 from semantic_kernel.connectors.ai.function_choice_behavior import FunctionChoiceBehavior
 from semantic_kernel.connectors.ai.prompt_execution_settings import PromptExecutionSettings
 from semantic_kernel.contents import ChatHistory, FunctionCallContent
 from semantic_kernel.filters import FilterTypes
 from semantic_kernel.functions import KernelArguments, KernelFunctionFromPrompt
 
-from otel_loopguard import Policy, ToolContract, ToolLoopError, semconv
+from otel_loopguard import Policy, ToolLoopError, semconv
 from otel_loopguard.instrumentation.frameworks import semantic_kernel
 from otel_loopguard.policy_files.load import load_preset
-from otel_loopguard.testing import SCENARIOS, Ask, Scenario, assert_no_trip, guarded
-from otel_loopguard.turns.scope import current_scope
+from otel_loopguard.testing import Ask, guarded
+from tests.instrumentation.frameworks.looking import attribute, calls, look
 from tests.scripted.semantic_kernel import (
     ATTEMPTS,
-    DRIVERS,
     WAYS,
     Script,
     agent_of,
     get_response,
-    invoke_stream,
     plugin_of,
 )
 
@@ -46,49 +43,11 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 EACH_WAY = pytest.mark.parametrize("go", WAYS)
 
 
-@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
-@pytest.mark.parametrize("driver", DRIVERS)
-def test_scenario(driver: str, scenario: Scenario) -> None:
-    """Each way of running passes the shared scenarios."""
-    scenario.run(DRIVERS[driver])
-
-
-def look(path: str) -> str:
-    """Look at something."""
-    return f"there is {path}"
-
-
 LOOK = {"look": look}
 
 
 def script(*paths: str, name: str = "files-look", answer: str = "Done.") -> Script:
-    return Script.of([[Ask(name, {"path": path})] for path in paths], answer)
-
-
-def attribute(recording: Any, name: str) -> list[Any]:
-    return [span.attributes.get(name) for span in recording.spans]
-
-
-@EACH_WAY
-def test_an_aborted_run_reaches_the_caller(go: Any) -> None:
-    """``except ToolLoopError`` catches an abort in each way of running, and no turn is left."""
-    with guarded(Policy(abort_after=1)) as recording:
-        with pytest.raises(ToolLoopError) as caught:
-            asyncio.run(go(script(*["a"] * 9), plugin_of(LOOK)))
-        assert caught.value.tool_name == "files-look"
-        assert caught.value.turn_id == attribute(recording, semconv.TURN_ID)[0]
-        assert recording.outcomes[-1] == "aborted"
-        assert recording.runtime.guard.live == 0
-
-
-@EACH_WAY
-def test_an_abort_among_parallel_calls_ends_the_run(go: Any) -> None:
-    """An abort ends the run although other calls of the same message have results, and it does not hang."""
-    steps = [[Ask("files-look", {"path": "a"})], *[[Ask("files-look", {"path": path}) for path in "ab"]] * 8]
-    with guarded(Policy(abort_after=1)) as recording:
-        with pytest.raises(ToolLoopError):
-            asyncio.run(go(Script.of(steps), plugin_of(LOOK)))
-        assert recording.runtime.guard.live == 0
+    return Script.of(calls(paths, name), answer)
 
 
 @pytest.mark.parametrize("by_kernel", [True, False])
@@ -113,31 +72,6 @@ def test_an_abort_leaves_the_function_of_a_prompt(by_kernel: bool) -> None:
 
 
 @EACH_WAY
-def test_an_abort_cancels_the_other_calls_of_the_message(go: Any) -> None:
-    """Nothing is done after the caller has the error."""
-    late = []
-
-    async def look(path: str) -> str:
-        """Look at something."""
-        if path == "b":
-            await asyncio.sleep(0.2)
-            late.append(path)
-        return "there"
-
-    async def main() -> None:
-        with pytest.raises(ToolLoopError):
-            await go(Script.of(steps), plugin_of({"look": look}))
-        await asyncio.sleep(0.4)
-
-    steps = [*[[Ask("files-look", {"path": "a"})]] * 3, [Ask("files-look", {"path": path}) for path in "ba"]]
-    with guarded(Policy(abort_after=1)) as recording:
-        asyncio.run(main())
-        assert sorted(recording.outcomes) == ["aborted", "blocked", "cancelled", "executed", "nudged"]
-        assert recording.runtime.guard.live == 0
-    assert late == []
-
-
-@EACH_WAY
 def test_a_refusal_is_a_result_in_the_chat_history(go: Any) -> None:
     """The refusal is the result of its call, with the id of the call, and the program's result is as before."""
     model = script("a", "a", "a")
@@ -148,16 +82,6 @@ def test_a_refusal_is_a_result_in_the_chat_history(go: Any) -> None:
         assert "tool_loop_detected" in model.read[2]
         assert recording.outcomes == ["executed", "nudged", "blocked"]
         assert recording.counted(semconv.METRIC_INTERNAL_ERRORS) == 0
-
-
-@EACH_WAY
-def test_a_made_up_name_is_not_shown(go: Any) -> None:
-    """A name that no plugin has is an unknown tool, also if a filter leaves its function out."""
-    with guarded() as recording:
-        asyncio.run(go(script("a", name="SECRET-name"), plugin_of(LOOK)))
-        assert [span.name for span in recording.spans] == ["execute_tool _unknown"]
-        assert recording.outcomes == ["failed"]
-        assert "SECRET" not in "".join(span.to_json() for span in recording.spans)
 
 
 def test_a_function_that_a_filter_leaves_out_is_unknown() -> None:
@@ -187,110 +111,6 @@ def test_beside_its_own_spans_each_call_has_one(go: Any, monkeypatch: pytest.Mon
         theirs = [span for span in named if span not in recording.spans]
         assert [span.parent.span_id in parents for span in theirs] == [True, True]
         assert [span.name.split()[0] for span in recording.spans] == ["loopguard"] * 2 + ["execute_tool"] * 4
-
-
-@EACH_WAY
-def test_a_failing_function_is_read_by_the_model_as_before(go: Any) -> None:
-    """The kernel makes a text of the exception; a call that repeats the same failure is refused."""
-
-    def fetch(path: str) -> str:
-        """Fetch."""
-        raise LookupError("no such row")
-
-    model = script(*"aaaa", name="files-fetch")
-    with guarded() as recording:
-        asyncio.run(go(model, plugin_of({"fetch": fetch})))
-        assert model.read[0].endswith("no such row") or "no such row" in model.read[0]
-        assert recording.outcomes[0] == "failed"
-        assert "tool_loop_detected" in model.read[-1]
-        assert recording.runtime.guard.live == 0
-
-
-def test_an_agent_that_is_a_plugin_has_a_turn_of_its_own() -> None:
-    """Four calls of a sub-agent that makes the same call each time are no loop of the outer agent."""
-    boss = Script.of([[Ask("worker-worker", {"messages": f"question {number}"})] for number in range(4)])
-    with guarded() as recording:
-        worker = agent_of(script("shared"), [plugin_of(LOOK)], name="worker", description="Works.")
-        asyncio.run(agent_of(boss, [worker]).get_response("Go on."))
-        assert boss.read == ["Done."] * 4
-        turns = attribute(recording, semconv.TURN_ID)
-        assert len(turns) == 8
-        top = min(turns, key=len)
-        assert len(set(turns)) == 5
-        assert all(turn.startswith(top) for turn in turns)
-        assert_no_trip(recording)
-        assert recording.runtime.guard.live == 0
-
-
-def test_the_abort_of_a_sub_agent_is_a_failed_call_of_the_outer_one() -> None:
-    """The outer agent reads that its worker was stopped, and goes on."""
-    boss = Script.of([[Ask("worker-worker", {"messages": "Go on."})]])
-    with guarded(Policy(abort_after=1)) as recording:
-        worker = agent_of(script(*"aaaaa"), [plugin_of(LOOK)], name="worker", description="Works.")
-        answer = asyncio.run(agent_of(boss, [worker]).get_response("Go on."))
-        assert str(answer.message) == "Done."
-        assert "again and again" in boss.read[0]
-        assert recording.outcomes[0] == "failed"
-        assert recording.runtime.guard.live == 0
-
-
-def test_each_message_of_a_thread_is_a_turn_of_its_own() -> None:
-    """The second message may read the same file as the first, in the same conversation."""
-
-    async def conversation() -> None:
-        thread = ChatHistoryAgentThread(thread_id="thread-1")
-        agent = agent_of(script("a", "a"), [plugin_of(LOOK)])
-        for _ in range(3):
-            await agent.get_response("Go on.", thread=thread)
-
-    with guarded() as recording:
-        asyncio.run(conversation())
-        assert recording.outcomes == ["executed", "nudged"] * 3
-        assert len(set(attribute(recording, semconv.TURN_ID))) == 3
-        assert len(set(attribute(recording, semconv.CONVERSATION_ID))) == 1
-        assert None not in attribute(recording, semconv.CONVERSATION_ID)
-        assert set(attribute(recording, semconv.AGENT_NAME)) == {"helper"}
-        assert recording.runtime.guard.live == 0
-
-
-def test_a_stream_that_is_left_early_leaves_nothing() -> None:
-    """No scope is bound in the consumer's code, and the turn is closed with the stream."""
-
-    async def leave() -> None:
-        stream = agent_of(script("a"), [plugin_of(LOOK)], name="helper").invoke_stream("Go on.")
-        async for _ in stream:
-            assert current_scope() is None
-            break
-        await stream.aclose()
-
-    with guarded() as recording:
-        asyncio.run(leave())
-        assert recording.outcomes == ["executed"]
-        assert recording.runtime.guard.live == 0
-
-
-def test_a_run_that_is_cancelled_leaves_nothing() -> None:
-    """The call that ran is cancelled, and its turn is closed."""
-
-    async def cancel() -> None:
-        started = asyncio.Event()
-
-        async def wait(path: str) -> str:
-            """Wait."""
-            started.set()
-            await asyncio.Event().wait()
-            return path
-
-        task = asyncio.create_task(get_response(script("a", name="files-wait"), plugin_of({"wait": wait})))
-        await started.wait()
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-
-    with guarded() as recording:
-        asyncio.run(cancel())
-        assert recording.outcomes == ["cancelled"]
-        assert recording.runtime.guard.live == 0
 
 
 def test_a_filter_that_ends_the_loop_still_does() -> None:
@@ -324,16 +144,6 @@ def test_structured_results_stay_what_they_are() -> None:
         assert model.returned[1].result == {"rows": 2}
         assert model.read[2].startswith("there is b\n")
         assert "fetch" in model.read[2]
-
-
-@EACH_WAY
-def test_an_earlier_result_is_given_again(go: Any) -> None:
-    """With reuse in the contract, a repeated call gets the earlier result with a note, and nothing runs."""
-    model = script("a", "a", "a")
-    with guarded(Policy(tools={"files-look": ToolContract(kind="read", reuse=True)})) as recording:
-        asyncio.run(go(model, plugin_of(LOOK)))
-        assert recording.outcomes[-1] == "reused"
-        assert model.read[-1].startswith("there is a\n")
 
 
 @EACH_WAY
@@ -457,15 +267,3 @@ def test_a_call_that_the_program_makes_by_hand_is_read_too() -> None:
         assert len(results) == 4
         assert recording.outcomes[0] == "executed"
         assert "blocked" not in recording.outcomes
-
-
-def test_runs_side_by_side_are_turns_of_their_own() -> None:
-    """Three agents that make equal calls in parallel are no loop."""
-
-    async def together() -> None:
-        await asyncio.gather(*(invoke_stream(script("a", "b"), plugin_of(LOOK)) for _ in range(3)))
-
-    with guarded() as recording:
-        asyncio.run(together())
-        assert len(set(attribute(recording, semconv.TURN_ID))) == 3
-        assert_no_trip(recording)
