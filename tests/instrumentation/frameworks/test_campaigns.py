@@ -6,25 +6,18 @@ The matrix runs this in each environment of a framework; ``benchmarks.reliabilit
 from __future__ import annotations
 
 import secrets
-import warnings
-from importlib import import_module
 from random import Random
 
 import pytest
 
 from benchmarks.reliability.faults import broken_under
 from otel_loopguard.testing import Ask, Toolbox, guarded
-from tests.scripted import installed
+from tests.instrumentation.frameworks.looking import fetch
+from tests.scripted import frameworks
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # those of the frameworks, at their import
-    DRIVERS = {
-        name: import_module(f"tests.scripted.{name.replace('-', '_')}").DRIVERS
-        for name in installed()
-        if name != "by-hand"
-    }
+DRIVERS = {name: framework.DRIVERS for name, framework in frameworks().items()}
 EACH = pytest.mark.parametrize("name", DRIVERS)
 SHARE = 0.03
 """The share of the functions that are broken in each run."""
@@ -43,11 +36,12 @@ def test_a_fault_of_ours_is_not_theirs(name: str) -> None:
 def test_no_value_and_no_made_up_name_leaves_the_process(name: str, caplog: pytest.LogCaptureFixture) -> None:
     """Neither is in a span, a metric or a log line of ours: of calls that run, repeat, fail or do not exist."""
     path, made_up = secrets.token_hex(12), f"tool_{secrets.token_hex(8)}"
-    steps = [*[[Ask("read_file", {"path": path})]] * 4, *[[Ask(made_up, {"path": path})]] * 3]
     for driver in DRIVERS[name].values():
         with guarded() as recording:
-            driver(Toolbox().functions(), steps)
-        assert recording.spans
+            for tool, times in (("read_file", 4), ("fetch", 4), (made_up, 3)):  # one of these may end its run
+                driver({**Toolbox().functions(), "fetch": fetch}, [[Ask(tool, {"path": path})]] * times)
+        names = {span.name for span in recording.spans}
+        assert names - {"execute_tool _unknown"} == {"execute_tool read_file", "execute_tool fetch"}
         told = [span.to_json() for span in recording.spans]
         told += [str(recording._metrics.get_metrics_data().to_json()), *map(str, recording.logs)]
         told += [record.getMessage() for record in caplog.records if record.name.startswith("otel_loopguard")]

@@ -1,10 +1,9 @@
-"""CrewAI: the shared scenarios, and the framework's own features."""
+"""CrewAI: the framework's own features."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-import threading
 from typing import Any
 
 import pytest
@@ -17,12 +16,9 @@ from crewai.tools import tool
 
 from otel_loopguard import Policy, ToolLoopError, semconv
 from otel_loopguard.engine.vocabulary import Action
-from otel_loopguard.testing import SCENARIOS, Ask, Scenario, assert_no_trip, assert_trips, guarded
-from otel_loopguard.turns.scope import current_scope
+from otel_loopguard.testing import Ask, assert_trips, guarded
+from tests.instrumentation.frameworks.looking import attribute, calls, fetch, look
 from tests.scripted.crewai import (
-    DRIVERS,
-    REACT_DRIVERS,
-    WAYS,
     Script,
     agent_of,
     alone,
@@ -33,45 +29,11 @@ from tests.scripted.crewai import (
 )
 
 pytestmark = pytest.mark.filterwarnings("ignore")
-EACH_WAY = pytest.mark.parametrize("go", WAYS.values(), ids=WAYS)
 CALLS = pytest.mark.parametrize("react", [False, True], ids=["native", "react"])
 
 
-# CrewAI ends a task itself at the fifth equal call: the scenario that only watches five is a test below.
-@pytest.mark.parametrize(
-    "scenario", [one for one in SCENARIOS if one.name != "observe"], ids=lambda scenario: scenario.name
-)
-@pytest.mark.parametrize("driver", DRIVERS)
-def test_scenario(driver: str, scenario: Scenario) -> None:
-    """Each way of running an agent passes the shared scenarios."""
-    scenario.run(DRIVERS[driver])
-
-
-# CrewAI itself answers an action that equals the one before, and reads one action a message. So the scenarios of equal
-# calls, one after the other or at once, do not hold for the text.
-@pytest.mark.parametrize("name", ["working", "ping_pong", "unknown_tool"])
-@pytest.mark.parametrize("driver", REACT_DRIVERS)
-def test_scenario_of_text(driver: str, name: str) -> None:
-    """Each way of running an agent that writes its calls as text passes the scenarios without equal neighbours."""
-    next(one for one in SCENARIOS if one.name == name).run(REACT_DRIVERS[driver])
-
-
-def look(path: str) -> str:
-    """Look at something."""
-    return f"there is {path}"
-
-
-def fetch(path: str) -> str:
-    """Fetch something."""
-    raise LookupError(f"no {path}")
-
-
 def script(*paths: str, name: str = "look", **options: Any) -> Script:
-    return Script([[Ask(name, {"path": path})] for path in paths], **options)
-
-
-def attribute(recording: Any, name: str) -> list[Any]:
-    return [span.attributes.get(name) for span in recording.spans]
+    return Script(calls(paths, name), **options)
 
 
 def test_with_the_action_observe_nothing_is_changed() -> None:
@@ -82,21 +44,6 @@ def test_with_the_action_observe_nothing_is_changed() -> None:
         assert model.read == ["there is a"] * 4
         assert recording.outcomes == ["executed"] * 4
         assert_trips(recording, "generic_repeat", action="observe")
-
-
-@EACH_WAY
-@CALLS
-def test_an_aborted_run_reaches_the_caller(go: Any, react: bool) -> None:
-    """``except ToolLoopError`` catches an abort in each way of running an agent, and no turn is left."""
-    with guarded(Policy(abort_after=1)) as recording:
-        with pytest.raises(ToolLoopError) as caught:
-            go(agent_of(script(*"aaaaaaaaa", react=react), [look]))
-        assert caught.value.tool_name == "look"
-        assert caught.value.turn_id == attribute(recording, semconv.TURN_ID)[0]
-        assert recording.outcomes[-1] == "aborted"
-        assert recording.outcomes.count("aborted") == 1
-        assert recording.runtime.guard.live == 0
-        assert current_scope() is None
 
 
 def test_an_abort_among_parallel_calls_ends_the_run() -> None:
@@ -124,7 +71,7 @@ def test_a_failing_tool_is_read_as_before(react: bool) -> None:
     model = script("a", "b", name="fetch", react=react)
     with guarded() as recording:
         crew(agent_of(model, [fetch]))
-        assert "no a" in model.read[0]
+        assert "there is no a" in model.read[0]
         assert recording.outcomes == ["failed"] * 2
 
 
@@ -301,18 +248,6 @@ async def _cancelled() -> None:
     running.cancel()
     await running
     raise asyncio.CancelledError  # it was too late to cancel the run
-
-
-def test_runs_side_by_side_are_turns_of_their_own() -> None:
-    """Three agents that make equal calls in threads are no loop."""
-    with guarded() as recording:
-        threads = [threading.Thread(target=alone, args=(agent_of(script("a", "b"), [look]),)) for _ in range(3)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        assert len(set(attribute(recording, semconv.TURN_ID))) == 3
-        assert_no_trip(recording)
 
 
 @pytest.mark.parametrize("go", [crew, crew_native_async, alone])

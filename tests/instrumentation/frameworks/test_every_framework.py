@@ -23,21 +23,7 @@ from tests.scripted import frameworks
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
-ALONE = set(frameworks()) - {
-    "ag2",
-    "google-adk",
-    "strands",
-    "dspy",
-    "openai-runner",
-    "anthropic-runner",
-    "agno",
-    "autogen",
-    "agent-framework",
-    "smolagents",
-    "haystack",
-    "llama-index",
-    "semantic-kernel",
-}
+ALONE = {"langchain", "mcp", "openai-agents", "pydantic-ai"}
 """Frameworks whose own files have all of this."""
 FRAMEWORKS = {of: framework for of, framework in frameworks().items() if of not in ALONE}
 DRIVERS = [
@@ -47,20 +33,20 @@ DRIVERS = [
 ]
 
 
-def each_driver(of_scenario: str = "working") -> Any:
-    """Parametrize with each driver that can have this scenario."""
+def each_driver(*scenarios: str) -> Any:
+    """Parametrize with each driver that can have these scenarios."""
     return pytest.mark.parametrize(
         ("framework", "name", "driver"),
         [
             pytest.param(framework, name, driver, id=f"{of}-{name}")
             for of, framework, name, driver in DRIVERS
-            if has_scenario(framework, name, of_scenario)
+            if all(has_scenario(framework, name, scenario) for scenario in scenarios)
         ],
     )
 
 
 def has_scenario(framework: Any, driver: str, scenario: str) -> bool:
-    """Ask the framework, if it has not all of them."""
+    """Return False for a scenario that the framework itself ends, or cannot have."""
     return not hasattr(framework, "has_scenario") or framework.has_scenario(driver, scenario)
 
 
@@ -115,7 +101,7 @@ def test_an_aborted_run_reaches_the_caller(framework: Any, name: str, driver: An
         assert_nothing_left(recording)
 
 
-@each_driver("parallel")
+@each_driver("parallel", "observe")
 def test_an_abort_among_parallel_calls_ends_the_run(framework: Any, name: str, driver: Any) -> None:
     """An abort ends the run although other calls of the same message have results, and it does not hang."""
     steps = [*calls("a"), *[[Ask("look", {"path": path}) for path in "aab"]] * 8]
@@ -228,7 +214,7 @@ def test_an_agent_in_a_tool_has_a_turn_of_its_own(framework: Any, name: str, dri
         assert_turns_of_helpers(recording, nested=not name.startswith("run-team"))  # AutoGen's members are in no turn
 
 
-@EACH
+@each_driver("stuck")
 def test_the_abort_of_an_agent_in_a_tool_is_a_failure_of_the_tool(framework: Any, name: str, driver: Any) -> None:
     """The agent that asks reads it, and goes on."""
     with guarded(ABORTS) as recording:
