@@ -34,13 +34,14 @@ DRIVERS = [
 
 
 def each_driver(*scenarios: str, but: str = "") -> Any:
-    """Parametrize with each driver that can have these scenarios, of each framework but one."""
+    """Parametrize with each driver that can have these scenarios, but those whose ids begin so."""
     return pytest.mark.parametrize(
         ("framework", "name", "driver"),
         [
             pytest.param(framework, name, driver, id=f"{of}-{name}")
             for of, framework, name, driver in DRIVERS
-            if of != but and all(has_scenario(framework, name, scenario) for scenario in scenarios)
+            if not (but and f"{of}-{name}".startswith(but))
+            if all(has_scenario(framework, name, scenario) for scenario in scenarios)
         ],
     )
 
@@ -136,7 +137,7 @@ def test_an_abort_cancels_the_other_calls_of_the_message(of: str, framework: Any
     assert late == []
 
 
-@EACH
+@each_driver(but="agno-arun-async-generators")  # of which a failure ends the run in the oldest version
 def test_a_failing_tool_is_read_by_the_model_as_before(framework: Any, name: str, driver: Any) -> None:
     """The call has failed, and a call that repeats the same failure is refused.
 
@@ -214,7 +215,7 @@ def test_an_agent_in_a_tool_has_a_turn_of_its_own(framework: Any, name: str, dri
         assert_turns_of_helpers(recording, nested=not name.startswith("run-team"))  # AutoGen's members are in no turn
 
 
-@each_driver("stuck")
+@each_driver("stuck", but="anthropic-runner-by-hand")  # of which the oldest version ends both
 def test_the_abort_of_an_agent_in_a_tool_is_a_failure_of_the_tool(framework: Any, name: str, driver: Any) -> None:
     """The agent that asks reads it, and goes on."""
     with guarded(ABORTS) as recording:
