@@ -207,6 +207,11 @@ def helper_of(driver: Any, paths: str) -> dict[str, Any]:
     return {"helper": helper}
 
 
+def tells_abort(text: str) -> bool:
+    """Return True for a result that names the tool. That of the oldest Agent Framework has no more than a failure."""
+    return "look" in text or text == "Error: Function failed."
+
+
 @EACH
 def test_an_agent_in_a_tool_has_a_turn_of_its_own(framework: Any, name: str, driver: Any) -> None:
     """Four runs in a tool that make the same call each time are no loop of the agent that asks."""
@@ -221,7 +226,7 @@ def test_the_abort_of_an_agent_in_a_tool_is_a_failure_of_the_tool(framework: Any
     with guarded(ABORTS) as recording:
         transcript = driver(helper_of(driver, "aaaaaaaaa"), calls("ab", "helper"))
         assert transcript.error is None
-        assert ["look" in text for text in transcript.read] == [True] * 2
+        assert [tells_abort(text) for text in transcript.read] == [True] * 2
         assert recording.outcomes.count("aborted") == 2
         calls_of_helper = [span.name == "execute_tool helper" for span in recording.spans]
         assert [*compress(recording.outcomes, calls_of_helper)] == ["failed"] * 2
@@ -259,7 +264,7 @@ def test_the_abort_of_a_helper_is_read_by_the_agent_that_asks(of: str, framework
     boss = framework.MODEL([[ask("loop")], [ask("loop again")]])
     with guarded(ABORTS) as recording:
         run(boss, *made(framework, calls("aaaaaaaaa")))
-        assert ["look" in text for text in boss.read] == [True] * 2
+        assert [tells_abort(text) for text in boss.read] == [True] * 2
         assert recording.outcomes.count("aborted") == 2
         assert recording.outcomes.count("failed") == (0 if of == "ag2" else 2)  # there it is a text as any other
         assert len(set(attribute(recording, semconv.TURN_ID))) == 3
