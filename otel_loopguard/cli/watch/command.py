@@ -46,12 +46,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `watch`."""
     parser.description, parser.epilog = _DESCRIPTION, _EPILOG
     parser.usage = (
-        "otel-loopguard watch [-h] [-o FILE] [--record FILE] [--show-arguments] PROGRAM\n"
+        "otel-loopguard watch [-h] [-q] [-o FILE] [--record FILE] [--show-arguments] PROGRAM\n"
         "       otel-loopguard watch [--otlp [HOST]:PORT] [--otlp-http [HOST]:PORT]\n"
         "                            [--window SECONDS] [--queue MB]\n"
         "                            [--turns conversation|agent|trace]\n"
         "                            [--preset NAME | --policy FILE]"
     )
+    parser.add_argument("-q", "--quiet", action="store_true", help="show no strip while the program runs")
     parser.add_argument("-o", "--output", metavar="FILE", default=_REPORT, help=f"the report (default: {_REPORT})")
     parser.add_argument("--record", metavar="FILE", help="keep the spans for `otel-loopguard replay FILE`")
     shown_arguments.add_option(parser)
@@ -71,20 +72,26 @@ def run(arguments: argparse.Namespace) -> int:
             "elsewhere: otel-loopguard watch --otlp :4317"
         )
     # Imported here, because `--help` needs none of these, and they import the SDK.
+    from otel_loopguard.cli.live_strip.strip import live_strip  # noqa: PLC0415 - see above
     from otel_loopguard.cli.replay.replay import Replay  # noqa: PLC0415 - see above
     from otel_loopguard.cli.replay.sources import Reader  # noqa: PLC0415 - see above
     from otel_loopguard.cli.watch.recorded_program import RecordedProgram  # noqa: PLC0415 - see above
     from otel_loopguard.cli.watch.recorder import QUIET  # noqa: PLC0415 - see above
     from otel_loopguard.private_files import check_writable  # noqa: PLC0415 - see above
 
-    replay = Replay([("enforced", _policy())], json=False, html=arguments.output, if_nothing=_NO_CALLS)
+    policy = _policy()
+    replay = Replay([("enforced", policy)], json=False, html=arguments.output, if_nothing=_NO_CALLS)
     if arguments.record:
         check_writable(arguments.record)
     with (
         shown_arguments.shown_arguments(arguments.show_arguments) as shown,
         closing(RecordedProgram()) as program,
     ):
-        status = program.run(command, {**_ENVIRONMENT, **shown.environment, QUIET: "1"})
+        status = program.run(
+            command,
+            {**_ENVIRONMENT, **shown.environment, QUIET: "1"},
+            lambda spans: live_strip(spans, policy, wanted=not arguments.quiet),
+        )
         reader = Reader(str(program.spans))
         reader.name = "watch"  # in messages
         replay.files([reader])
