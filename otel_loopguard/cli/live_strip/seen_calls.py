@@ -11,6 +11,7 @@ import orjson
 
 from otel_loopguard import semconv
 from otel_loopguard.cli.output import counted
+from otel_loopguard.cli.replay.recorded_turn import RecordedTurn
 from otel_loopguard.cli.replay.token_sums import ModelRequest, Tokens, spent
 from otel_loopguard.engine.quoting import clean_name
 from otel_loopguard.engine.vocabulary import Action
@@ -19,17 +20,17 @@ from otel_loopguard.spans.model_requests import usage_on_call
 from otel_loopguard.spans.otlp import ModelSpan, spans_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from pathlib import Path
 
-    from otel_loopguard.engine.policy.prices import Prices
+    from otel_loopguard.cli.replay.judge import PolicyJudge
+    from otel_loopguard.cli.replay.recorded_turn import JudgedCall
     from otel_loopguard.engine.vocabulary import Usage
     from otel_loopguard.spans.otlp import ToolSpan
 
 _HEAD = " loopguard "
 _MOST_BYTES = 1 << 20
-_MOST = 10_000
-"""The calls that are remembered."""
+_MOST = 1_000
+"""The turns, calls and requests that are remembered."""
 _ACTIONS: Final = {str(action): action for action in Action}
 
 
@@ -52,6 +53,7 @@ _ENDED: Final = _Mark("▮", "#", "1;31")
 
 
 class _Call(NamedTuple):
+    judged: Action
     mark: _Mark
     fate: str
     """The word under which the call is counted; empty for a call that ran and was to run."""
@@ -60,12 +62,14 @@ class _Call(NamedTuple):
 class SeenCalls:
     """The calls and the tokens that the file has so far."""
 
-    def __init__(self, spans: Path, prices: Prices, *, encoding: str = "utf-8", colours: bool = True) -> None:
-        """Open the file of OTLP JSON lines. The line will have colours, and shapes that the encoding has."""
+    def __init__(self, spans: Path, policy: PolicyJudge, *, encoding: str = "utf-8", colours: bool = True) -> None:
+        """Open the file of OTLP JSON lines. The line will have colours, and the shapes that the encoding has."""
         self._file = spans.open("rb")
         self._rest = b""
         self._ancestry = Ancestry()
-        self._prices = prices
+        self._policy = policy
+        self._turns: dict[str, RecordedTurn] = {}
+        self._judged: list[JudgedCall] = []
         self._head = f"\x1b[7m{_HEAD}\x1b[m" if colours else _HEAD
         self._signs = {mark: _sign(mark, encoding, colours=colours) for mark in (_NEW, _AGAIN, _TOLD, _REFUSED, _ENDED)}
         self._calls: dict[tuple[str, int], _Call] = {}
@@ -101,11 +105,11 @@ class SeenCalls:
                     self._add_request(span)
                 elif span.own:
                     self._add(span)
-        for known in (self._calls, self._equal, self._inside):
+        for known in (self._calls, self._equal, self._inside, self._turns):
             _forget_oldest(known)
 
     def _tokens_of(self, usage: Usage) -> Tokens:
-        return spent([ModelRequest(usage, ())], (), (), self._prices).all
+        return spent([ModelRequest(usage, ())], (), (), self._policy.compiled.prices).all
 
     def _add_request(self, span: ModelSpan) -> None:
         tokens, inner = self._tokens_of(span.usage), self._inside.pop(span.span, Tokens())
@@ -126,20 +130,33 @@ class SeenCalls:
             usage = usage_on_call(attributes)
             if usage is not None:
                 self._tokens.add(self._tokens_of(usage))
+            judged = self._judge(span)
         else:
             self._fates[before.fate] -= 1
-        verdict, action = _action(attributes, semconv.VERDICT), _action(attributes, semconv.ACTION)
-        step, times = verdict if action is Action.OBSERVE else action, self._equal[equal]
+            judged = before.judged
+        taken, fate = _ACTIONS.get(attributes.get(semconv.ACTION, ""), Action.OFF), ""
+        if attributes.get(semconv.OUTCOME) in semconv.REFUSED_OUTCOMES:
+            taken, fate = max(taken, Action.BLOCK), "refused"
+        elif judged >= Action.REUSE > taken and attributes.get(semconv.HAS_RUN) is not True:
+            fate = "would be refused"
+        step, times = taken if taken >= Action.NUDGE else judged, self._equal[equal]
         has_tripped = step >= Action.NUDGE
         if has_tripped or (times > 1 and not self._has_tripped):
             self._has_tripped, self._repeated = has_tripped, equal
-        fate = ""
-        if attributes.get(semconv.OUTCOME) in semconv.REFUSED_OUTCOMES:
-            fate = "refused"
-        elif verdict >= Action.REUSE and attributes.get(semconv.HAS_RUN) is not True:
-            fate = "would be refused"
-        self._calls[key] = _Call(_mark(step, times), fate)
+        self._calls[key] = _Call(judged, _mark(step, times), fate)
         self._fates[fate] += 1
+
+    def _judge(self, span: ToolSpan) -> Action:
+        """Return what the policy does about a call that is not refused. Few trips of a long loop are on its spans."""
+        turn = self._turns.get(span.turn)
+        if turn is None:
+            turn = self._turns[span.turn] = RecordedTurn(self._policy.state(), self._judged.append)
+            turn.state.heeds = True  # the refusals were made
+        turn.begin(span.read())
+        turn.end_until(None)
+        steps = [one.trip.action for one in self._judged if one.trip is not None]
+        self._judged.clear()
+        return max(steps, default=Action.OFF)
 
     def line(self, columns: int) -> str:
         """Return the line, of at most so many columns: the newest calls, and the sums. It is empty before a call."""
@@ -180,10 +197,6 @@ def _sign(mark: _Mark, encoding: str, *, colours: bool) -> str:
     except UnicodeEncodeError:
         sign = mark.plain
     return f"\x1b[{mark.colour}m{sign}\x1b[m" if colours and mark.colour else sign
-
-
-def _action(attributes: Mapping[str, Any], name: str) -> Action:
-    return _ACTIONS.get(attributes.get(name, ""), Action.OFF)
 
 
 def _mark(step: Action, times: int) -> _Mark:

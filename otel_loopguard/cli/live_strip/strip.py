@@ -31,7 +31,7 @@ _SIGNALS = ("SIGTSTP", "SIGQUIT", "SIGTERM", "SIGHUP")
 
 @contextmanager
 def live_strip(spans: Path, policy: Policy, *, wanted: bool = True) -> Iterator[None]:
-    """Show the calls in this growing file of OTLP JSON lines during the block, with the prices of the policy.
+    """Show the calls in this growing file of OTLP JSON lines during the block, as the policy judges them.
 
     Nothing is shown unless standard error is a terminal that takes escape sequences, nor in CI.
     """
@@ -52,12 +52,12 @@ def _begin(spans: Path, policy: Policy, at_end: ExitStack) -> None:
     # Imported here, because most runs are in no terminal, and Windows has no module `termios`.
     from otel_loopguard.cli.live_strip.bottom_row import BottomRow  # noqa: PLC0415 - see above
     from otel_loopguard.cli.live_strip.seen_calls import SeenCalls  # noqa: PLC0415 - see above
-    from otel_loopguard.engine.policy.prices import Prices  # noqa: PLC0415 - see above
+    from otel_loopguard.cli.replay.judge import PolicyJudge  # noqa: PLC0415 - see above
 
     row = BottomRow(sys.stderr.fileno(), sys.stderr.encoding)
     seen = SeenCalls(
         spans,
-        Prices(policy.cost_per_million_tokens),
+        PolicyJudge(policy),
         encoding=sys.stderr.encoding,
         colours=not os.environ.get("NO_COLOR"),
     )

@@ -6,15 +6,17 @@ import json
 
 import pytest
 
+from otel_loopguard import Policy
 from otel_loopguard.cli.live_strip.seen_calls import SeenCalls
-from otel_loopguard.engine.policy.prices import Prices
+from otel_loopguard.cli.replay.judge import PolicyJudge
 
 from .programs import span_line
 
-PRICES = Prices({"gpt-*": {"input": 2.0, "output": 10.0}})
+PRICED = Policy(cost_per_million_tokens={"gpt-*": {"input": 2.0, "output": 10.0}})
 TOKENS = {"MODEL_NAME": "gpt-5", "MODEL_INPUT_TOKENS": 90_000, "MODEL_OUTPUT_TOKENS": 1_000}
 REFUSED = {"OUTCOME": "blocked", "VERDICT": "block", "ACTION": "block", "MODE": "generic_repeat"}
-WATCHED = {"VERDICT": "block", "ACTION": "observe", "MODE": "generic_repeat"}
+SAME = {"RESULT_HASH": "blake2b-64:1", "RESULT_SAMENESS": "same", "NO_NEWS": True, "TOOL_KIND": "read"}
+"""Of a call that brought nothing new."""
 
 
 @pytest.fixture
@@ -24,9 +26,9 @@ def line(tmp_path):
     path.touch()
     opened = []
 
-    def of(*spans, columns=79, prices=PRICES, colours=False, **options):
+    def of(*spans, columns=79, policy=PRICED, colours=False, **options):
         if not opened:
-            opened.append(SeenCalls(path, prices, colours=colours, **options))
+            opened.append(SeenCalls(path, PolicyJudge(policy), colours=colours, **options))
         with path.open("a") as file:
             file.writelines(spans)
         opened[0].read()
@@ -55,14 +57,16 @@ def test_each_call_has_a_mark_and_the_repeated_one_is_named(line):
 
 def test_a_watched_call_has_the_mark_of_what_would_have_been_done(line):
     """It ran, and this is what the line says."""
-    assert line(*map(span_line, range(2)), span_line(2, **WATCHED)) == (
-        "loopguard  ▫▪✗ look x3 | 3 calls, 1 would be refused"
+    assert line(*(span_line(number, **SAME) for number in range(5))) == (
+        "loopguard  ▫▴✗✗✗ look x5 | 5 calls, 3 would be refused"
     )
 
 
 def test_a_call_that_had_run_already_would_not_be_refused(line):
     """The guard read it in a request, with its result."""
-    assert line(span_line(0, HAS_RUN=True, **WATCHED)) == "loopguard  ✗ look x1 | 1 call"
+    text = line(*(span_line(number, HAS_RUN=True, **SAME) for number in range(5)))
+    assert text.endswith("look x5 | 5 calls")
+    assert text.startswith("loopguard  ▫▴")
 
 
 def test_the_name_stays_with_the_loop(line):
@@ -84,7 +88,14 @@ def test_equal_calls_of_two_turns_are_no_repeat(line):
 
 def test_a_resumed_call_is_one_call(line):
     """Its second span replaces the first."""
-    assert line(span_line(0, **WATCHED), span_line(0, **REFUSED)) == "loopguard  ✗ look x1 | 1 call, 1 refused"
+    two = [span_line(number, **SAME) for number in range(2)]
+    assert line(*two, span_line(1, **SAME)) == "loopguard  ▫▴ look x2 | 2 calls"
+    assert line(span_line(1, **REFUSED)) == "loopguard  ▫✗ look x2 | 2 calls, 1 refused"
+
+
+def test_a_refused_call_has_its_mark_without_a_trip_on_its_span(line):
+    """Few trips of a long loop are written."""
+    assert line(span_line(0, OUTCOME="blocked")) == "loopguard  ✗ look x1 | 1 call, 1 refused"
 
 
 def test_tokens_and_their_cost_are_added_up(line):
@@ -96,7 +107,7 @@ def test_tokens_and_their_cost_are_added_up(line):
 
 def test_there_is_no_money_without_prices(line):
     """No price is built in."""
-    assert line(span_line(0, **TOKENS), prices=Prices({})) == "loopguard  ▫ 1 call | 91,000 tokens"
+    assert line(span_line(0, **TOKENS), policy=Policy()) == "loopguard  ▫ 1 call | 91,000 tokens"
 
 
 def test_a_request_with_two_spans_counts_once(line):
