@@ -36,8 +36,8 @@ def live_strip(spans: Path, policy: Policy, *, wanted: bool = True) -> Iterator[
     Nothing is shown unless standard error is a terminal that takes escape sequences, nor in CI.
     """
     with ExitStack() as at_end:
-        if wanted and _is_possible():
-            with Shield()("live_strip"), suppress(OSError):
+        with Shield()("live_strip"), suppress(OSError):
+            if wanted and _is_possible():
                 _begin(spans, policy, at_end)
         yield
 
@@ -67,9 +67,9 @@ def _begin(spans: Path, policy: Policy, at_end: ExitStack) -> None:
         number = signal.Signals[name]
         if signal.getsignal(number) is signal.SIG_DFL:
             at_end.callback(signal.signal, number, signal.signal(number, row.release_for))
+    thread.start()
     at_end.callback(thread.join)
     at_end.callback(over.set)
-    thread.start()
 
 
 def _draw(row: BottomRow, seen: SeenCalls, over: Event) -> None:

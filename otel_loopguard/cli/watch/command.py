@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 _DESCRIPTION = """
 Runs your program with the guard on and the action `observe`: every call runs. When the program ends, its calls are
 judged by the policy of the environment, as `replay` judges them: a summary of what would have been refused goes to
-standard error, and an HTML report to a file. Input and output are those of your program. OpenTelemetry's exporters are
-off meanwhile. With --otlp or --otlp-http it runs no program, and judges the spans of programs that run elsewhere.
+standard error, and an HTML report to a file. In a terminal the last row shows the calls meanwhile. Input and output are
+those of your program. OpenTelemetry's exporters are off. With --otlp or --otlp-http it runs no program, and judges the
+spans of programs that run elsewhere.
 """
 _EPILOG = (
     "Exit status: that of your program, or 128 and the number of the signal that ended it; 2 wrong use. Without a "
