@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from otel_loopguard.cli.run.loops import Loops
     from otel_loopguard.cli.watch.recorded_program import RecordedProgram
+    from otel_loopguard.engine.policy.policy import Policy
 
 _DESCRIPTION = """
 Runs your program with the guard on, by the policy of the environment. At its end standard error has one line about its
@@ -45,7 +46,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "otel-loopguard run [-h] [-q] [-o FILE] [--record FILE] [--show-arguments]\n"
         "                          [--preset NAME | --policy FILE] PROGRAM"
     )
-    parser.add_argument("-q", "--quiet", action="store_true", help="say nothing at the end")
+    parser.add_argument("-q", "--quiet", action="store_true", help="show no strip, and say nothing at the end")
     parser.add_argument(
         "-o", "--output", metavar="FILE", help=f"write a report in any case (default: {_REPORT}, if there is a loop)"
     )
@@ -65,6 +66,7 @@ def run(arguments: argparse.Namespace) -> int:
     output = _writable(arguments.output or _REPORT, asked=bool(arguments.output))
     record = _writable(arguments.record, asked=True)
     # Imported here, because `--help` needs none of these, and they import the SDK.
+    from otel_loopguard.cli.live_strip.strip import live_strip  # noqa: PLC0415 - see above
     from otel_loopguard.cli.run.loops import Loops  # noqa: PLC0415 - see above
     from otel_loopguard.cli.watch.recorded_program import RecordedProgram  # noqa: PLC0415 - see above
     from otel_loopguard.shield import Shield  # noqa: PLC0415 - see above
@@ -76,7 +78,11 @@ def run(arguments: argparse.Namespace) -> int:
         return shell_status(start(command, environment))
     with closing(program):
         with shown_arguments.shown_arguments(arguments.show_arguments) as shown:
-            status = program.run(command, {**environment, **shown.environment})
+            status = program.run(
+                command,
+                {**environment, **shown.environment},
+                lambda spans: live_strip(spans, _in_force(environment), wanted=not arguments.quiet),
+            )
         with Shield()("run.report"):
             loops = Loops(program.spans)
             if not arguments.quiet:
@@ -117,6 +123,13 @@ def _policy(arguments: argparse.Namespace) -> dict[str, str]:
     return {"OTEL_PYTHON_LOOPGUARD_CONFIG": str(Path(arguments.policy).absolute())}
 
 
+def _in_force(environment: Mapping[str, str]) -> Policy:
+    """Return the policy of the program, which has these variables more."""
+    from otel_loopguard.policy_files.load import load_environment  # noqa: PLC0415 - `--help` needs none of it
+
+    return load_environment({**os.environ, **environment}).policy
+
+
 def _writable(path: str | None, *, asked: bool) -> str | None:
     """Return the path, or None if a file that was asked for cannot be written there: that is said before the start."""
     if path is None or not asked:
@@ -155,9 +168,8 @@ def _write(program: RecordedProgram, environment: Mapping[str, str], output: str
     """Write the HTML report."""
     from otel_loopguard.cli.replay.replay import Replay  # noqa: PLC0415 - most runs have no loop
     from otel_loopguard.cli.replay.sources import Reader  # noqa: PLC0415 - see above
-    from otel_loopguard.policy_files.load import load_environment  # noqa: PLC0415 - see above
 
-    policy = load_environment({**os.environ, **environment}).policy
+    policy = _in_force(environment)
     try:
         replay = Replay([("in force", policy)], json=False, html=output)
         replay.files([Reader(str(program.spans))])

@@ -47,6 +47,18 @@ def test_a_loop_is_seen_while_the_program_runs(tmp_path):
     assert b"SECRET" not in screen.written
 
 
+def test_run_shows_what_the_guard_did(tmp_path):
+    """The calls were refused; at the end only the lines of the run are on the screen."""
+    app = tmp_path / "app.py"
+    app.write_text(LOOP + "input()")
+    with on_screen("run", "-o", str(tmp_path / "report.html"), str(app), rows=40) as screen:
+        screen.until_last_row(" loopguard  ▫▴✗✗✗ look x5 | 5 calls, 3 refused")
+        screen.type("\n")
+        assert screen.until_end() == 0
+    assert "otel-loopguard: 5 tool calls, 1 loop." in screen.rows
+    assert " loopguard  " not in "".join(screen.lines)
+
+
 @pytest.mark.parametrize("text", ["", "print('done')", "import os\nos.kill(os.getpid(), 9)"])
 def test_a_program_without_calls_has_none(tmp_path, text):
     """Not one escape sequence is written."""
