@@ -114,6 +114,7 @@ NOT_SHIELDED = {
 
 ROOMS_OF_MODULES = {
     "command": "the command line of each command",
+    "loops": "of a run, for its last lines; of a test, as a script",
     "policy": "the policy; the command that checks one",
     "runs": "of any agent; of LangChain's",
     "settings": "of detectors; of the telemetry; of the store",

@@ -213,7 +213,7 @@ def test_a_call_that_has_run_is_not_logged_as_refused_where_there_is_no_span(cap
             span.finish("executed", Outcome("there is a"), decision)
         otel_context.detach(token)
     assert recording.spans == []
-    assert "Would have nudged the model after look" in caplog.text
+    assert "Would have told the model of look" in caplog.text
 
 
 def test_a_span_made_by_the_tool_is_a_child_of_the_call() -> None:
