@@ -97,7 +97,7 @@ def run_shell(text):
     Programs that it starts in the background are ended with it.
     """
     for line in re.findall(r"^pip install (.*)$", text, re.MULTILINE):
-        assert all(version(re.sub(r"\[.*", "", name)) for name in shlex.split(line))
+        assert all(version(re.sub(r"\[.*|git\+.*/", "", name)) for name in shlex.split(line))
     script = re.sub(r"^pip install .*$", "", text, flags=re.MULTILINE)
     if not script.strip():
         return

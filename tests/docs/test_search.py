@@ -21,7 +21,7 @@ QUESTIONS = {
     "without collector": "how-to/start",
     "switch it off": "how-to/start",
     "how it ended": "how-to/tell-how-it-ended",
-    "last_turn": "how-to/tell-how-it-ended",
+    "last_turn": "reference/api",
     "catch ToolLoopError": "how-to/catch-tool-loop-error",
     "ToolLoopError attributes": "how-to/catch-tool-loop-error",
     "test in CI": "how-to/test-your-agent",

@@ -28,6 +28,7 @@ NOT_IN_SCHEMA = {
     "cost_per_million_tokens": "Mapping[str, Mapping[str, float]]",
     "detectors": "Sequence[Detector | Callable[[History, Record, Rule], Trip | None]]",
     "on_trip": "Callable[[Trip], Action | str | Awaitable[Action | str | None] | None]",
+    "on_end": "Callable[[EndedTurn], object]",
     "hash_key": "bytes",
 }
 """The tables, and what only code can give."""
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
     from otel_loopguard.engine.policy.policy import ToolContract
     from otel_loopguard.engine.rule import Rule
     from otel_loopguard.engine.vocabulary import Action, ActionWord, Kind, Record, Trip
+    from otel_loopguard.guard.ending import EndedTurn
 
 Texts: TypeAlias = list[str] | tuple[str, ...] | set[str] | frozenset[str]
 Route: TypeAlias = Mapping[str, str | Texts]

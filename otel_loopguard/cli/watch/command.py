@@ -47,7 +47,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `watch`."""
     parser.description, parser.epilog = _DESCRIPTION, _EPILOG
     parser.usage = (
-        "otel-loopguard watch [-h] [-q] [-o FILE] [--record FILE] [--show-arguments] PROGRAM\n"
+        "otel-loopguard watch [-h] [-q] [-o FILE] [--record FILE]\n"
+        "                            [--show-arguments] PROGRAM\n"
         "       otel-loopguard watch [--otlp [HOST]:PORT] [--otlp-http [HOST]:PORT]\n"
         "                            [--window SECONDS] [--queue MB]\n"
         "                            [--turns conversation|agent|trace]\n"

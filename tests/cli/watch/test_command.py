@@ -80,9 +80,12 @@ def test_the_recording_can_be_replayed(tmp_path):
 def test_ids_are_those_of_otlp(tmp_path):
     """Other readers of OTLP JSON know the file: ids are hexadecimal, kinds are numbers."""
     watched(tmp_path, "loop(1)")
-    (line,) = (tmp_path / "spans.jsonl").read_text().splitlines()
-    (span,) = json.loads(line)["resourceSpans"][0]["scopeSpans"][0]["spans"]
-    assert (len(bytes.fromhex(span["traceId"])), len(bytes.fromhex(span["spanId"])), span["kind"]) == (16, 8, 1)
+    call, turn = (
+        json.loads(line)["resourceSpans"][0]["scopeSpans"][0]["spans"][0]
+        for line in (tmp_path / "spans.jsonl").read_text().splitlines()
+    )
+    assert (len(bytes.fromhex(call["traceId"])), len(bytes.fromhex(call["spanId"])), call["kind"]) == (16, 8, 1)
+    assert call["parentSpanId"] == turn["spanId"]
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork on this system")

@@ -71,8 +71,8 @@ def test_calls_between_do_not_refill_the_budget():
     assert not driven.runs("read_file", {"path": "a"})
 
 
-def test_the_refusal_is_logged_with_tool_signature_and_attempt(caplog):
-    """The warning has tool, short signature and number of the attempt; later ones are summed up at the turn's end."""
+def test_the_refusal_is_logged_with_tool_mode_and_turn(caplog):
+    """The warning has the tool, the mode, its limit and the turn, and no argument; the later refusal has no line."""
 
     def read_file(path):
         return f"text of {path}"
@@ -87,9 +87,7 @@ def test_the_refusal_is_logged_with_tool_signature_and_attempt(caplog):
     assert answers == ["text of SECRET"] * 2 + [ERROR] * 2
     lines = [record.getMessage() for record in caplog.records]
     (refused,) = [line for line in lines if "read_file" in line]
-    assert "attempt 3" in refused
-    assert "blake2b-64:" in refused
-    assert "2 calls refused" in lines[-1]
+    assert "for the 3rd time (generic_repeat, limit 3) [turn=" in refused
     assert not any("SECRET" in line for line in lines)
 
 
