@@ -33,7 +33,9 @@ def as_pip(tmp_path, settings, **environment):
     (tmp_path / "pip.conf").write_text(settings)
     plain = {name: value for name, value in os.environ.items() if not name.startswith(("PIP_", "UV_", "SSL_"))}
     command = [ROOT / ".ci" / "as-pip", sys.executable, "-c", PRINT.format(NAMES)]
-    more = {"PIP_CONFIG_FILE": str(tmp_path / "pip.conf"), "HOME": str(tmp_path), **environment}
+    # An environment that uv has made has no pip, and would be the first on PATH.
+    path = os.pathsep.join((str(Path(sys._base_executable).parent), plain["PATH"]))
+    more = {"PIP_CONFIG_FILE": str(tmp_path / "pip.conf"), "HOME": str(tmp_path), "PATH": path, **environment}
     printed = subprocess.run(command, env={**plain, **more}, capture_output=True, text=True, check=True).stdout
     return dict(line.split(" ", 1) for line in printed.splitlines())
 

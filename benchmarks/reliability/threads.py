@@ -30,7 +30,7 @@ TOOLS = ("read_file", "search", "status")
 
 
 class CountingProcessor(SpanProcessor):
-    """Counts finished spans and their events, and keeps none."""
+    """Counts the finished spans of calls and their events, and keeps none."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -40,7 +40,7 @@ class CountingProcessor(SpanProcessor):
         """Count one span."""
         events = sum(event.name == semconv.EVENT_TRIP for event in span.events)
         with self._lock:
-            self.counts["spans"] += 1
+            self.counts["spans"] += span.name.startswith(semconv.OPERATION_EXECUTE_TOOL)
             self.counts["events"] += events
 
 

@@ -190,6 +190,7 @@ def test_a_chunk_of_a_stream_costs_few_calls() -> None:
             )
             return steps(lambda: deque(run(), maxlen=0))
 
+        consume(1)  # a first run costs more
         assert (consume(110) - consume(10)) / 100 <= 24
 
 
