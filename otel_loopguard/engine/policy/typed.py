@@ -1,6 +1,6 @@
 """The settings of policies as types, for ``Policy``, ``ToolContract``, ``@tool`` and the tables of these.
 
-Made by ``python -m tests.typing.settings``. Only type checkers and editors import this file.
+Made by ``python -m tests.type_checking.settings``. Only type checkers and editors import this file.
 """
 
 from __future__ import annotations

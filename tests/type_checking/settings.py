@@ -1,6 +1,6 @@
 """The types of a policy's settings for type checkers and editors, made from the schema and the detectors' rows.
 
-``python -m tests.typing.settings`` writes them.
+``python -m tests.type_checking.settings`` writes them.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ NOT_IN_SCHEMA = {
 """The tables, and what only code can give."""
 HEAD = '''"""The settings of policies as types, for ``Policy``, ``ToolContract``, ``@tool`` and the tables of these.
 
-Made by ``python -m tests.typing.settings``. Only type checkers and editors import this file.
+Made by ``python -m tests.type_checking.settings``. Only type checkers and editors import this file.
 """
 
 from __future__ import annotations
