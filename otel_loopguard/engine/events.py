@@ -124,10 +124,11 @@ class Lost(NamedTuple):
 
 
 class Thought(NamedTuple):
-    """A model request has ended: the model thought for these seconds until now."""
+    """A model request ended ``ago`` seconds before now: until then, the model thought for these seconds."""
 
     op: int
     seconds: float
+    ago: float = 0.0
 
 
 class Concluded(NamedTuple):

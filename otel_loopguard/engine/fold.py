@@ -426,7 +426,7 @@ def _lost(state: State, event: Lost, _: float | None) -> Verdict:
 
 
 def _thought(state: State, event: Thought, now: float | None) -> Verdict:
-    state.history.think(event.seconds, now)
+    state.history.think(event.seconds, None if now is None else now - event.ago)
     return _NOTHING
 
 

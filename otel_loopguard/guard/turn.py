@@ -653,12 +653,12 @@ class Turn:
         stopped = self.current.messages is not None and bool(self.current.messages.stops)
         return wording.concluded(verdict, self.policy, stopped=stopped)
 
-    def thought(self, seconds: float) -> None:
-        """Note that a model request took these seconds and has just ended: thinking is no waiting.
+    def thought(self, seconds: float, *, ago: float = 0.0) -> None:
+        """Note that a model request took these seconds, and ended ``ago`` seconds before now: thinking is no waiting.
 
         Only seconds count in which no call of the turn started or ended; a negative or absurd number counts as none.
         """
-        self._tell(Thought(self._op(), seconds))
+        self._tell(Thought(self._op(), seconds, ago))
 
     def lose(self, keys: Iterable[int]) -> None:
         """Note that the model cannot see the latest result of these calls (``key_of``) any more: it is no evidence.

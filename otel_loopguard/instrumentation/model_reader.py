@@ -44,7 +44,9 @@ if TYPE_CHECKING:
     from otel_loopguard.guard.turn import Turn
     from otel_loopguard.instrumentation.model_api import Body, Collector, Dialect, Sent
     from otel_loopguard.instrumentation.replica_calls import Note
+    from otel_loopguard.instrumentation.reported_calls import Written
     from otel_loopguard.shield import Shield
+    from otel_loopguard.store.store import Store
     from otel_loopguard.telemetry.providers import Providers
     from otel_loopguard.turns.message_lists import Caller, Delta, NewResult
     from otel_loopguard.turns.messages import Reply
@@ -370,6 +372,10 @@ class Exchange:
         """In a gateway with a store: the ids of the new calls by their numbers, each unique in its turn."""
         self._notes: list[Note] = []
         """The calls of the reply for other replicas of a gateway, if the provider keeps the conversation."""
+        self._written: dict[int, Written] = {}
+        """When the calls of the reply were written, for other replicas of a gateway."""
+        self._root: str | None = None
+        """The first call of the message list, by which these find them."""
         self._abort: Decision | None = None
         self.end: End | None = None
         """How the turn has ended with the reply; None if that has calls, or is part of an agent's run."""
@@ -483,9 +489,14 @@ class Exchange:
             if judged is None or judged.has_result:  # else nothing of the call is in view
                 one.judged(new.number, key if judged is None else judged.key)
             if judged is None:
-                seen, known = ReportedCall(now, max(0.0, now - new.opened.at)), None
+                at, known = new.opened.at, None
                 if ids is not None:
                     name = reader.seen.name(self._request, one.place_of(new.number), new, ids[new.number])
+                    at, thought = reader.seen.written(name, new)
+                    if thought and not turn.is_shared:
+                        turn.thought(thought, ago=max(0.0, now - at))
+                seen = ReportedCall(now, max(0.0, now - at))
+                if ids is not None:
                     known = reader.seen.add(name, seen, is_own=is_drawn(result.id))
                     if before is not None and turn.concluded_before(call):
                         self._conclude(one, turn, before)
@@ -668,14 +679,19 @@ class Exchange:
     async def note(self) -> None:
         """Write the calls of the reply to the store, for other replicas of a gateway, and wait until it is done."""
         store = self._reader.guard.store
-        if store is not None and self._notes:
-            await background.on_loop(replica_calls.write(store, self._notes))
+        if store is not None and (self._notes or self._written):
+            await background.on_loop(self._write(store))
 
     def note_later(self) -> None:
         """Do the same without waiting."""
         store = self._reader.guard.store
-        if store is not None and self._notes:
-            background.run_later(replica_calls.write(store, self._notes))
+        if store is not None and (self._notes or self._written):
+            background.run_later(self._write(store))
+
+    async def _write(self, store: Store) -> None:
+        await replica_calls.write(store, self._notes)
+        if self._root is not None:
+            await self._reader.seen.write(store, self._request.caller, self._root, self._written)
 
     def _note_end(self, reply: Reply) -> None:
         """Note if the model has answered: with that a turn of a message list ends."""
@@ -727,6 +743,9 @@ class Exchange:
         self._reader.lists.keep(one, names, now)
         latest.set(one)
         self._reader.usage.response(one.usage_key, call_ids, usage, otel_context.get_current())
+        if caller is not None and self._thinking is not None:
+            self._written = self._reader.seen.note(caller, reply.calls, self._thinking.seconds)
+            self._root = one.root or self._request.first_drawn()
         if self._sent.dialect.is_kept and self._is_shared:
             self._notes = replica_calls.notes_of(self._reader.guard, one, self._request.caller, reply.calls)
         if is_late:  # the next request has come before a gateway reports this reply

@@ -17,12 +17,14 @@ if TYPE_CHECKING:
 class Thinking:
     """A model request that is sent now. Where requests overlap, the turn counts each second once."""
 
-    __slots__ = ("_clock", "_since", "_tick", "_turn", "_until")
+    __slots__ = ("_clock", "_since", "_tick", "_turn", "_until", "seconds")
 
     def __init__(self, clock: Callable[[], float], turn: Turn) -> None:
         self._clock = clock
         self._turn: Turn | None = turn
         self._tick = turn.tick
+        self.seconds = 0.0
+        """The seconds of the request that the turn was told."""
         self._since = self._until = clock()
         """From when on the turn is not told yet, and when the latest piece of the reply came."""
 
@@ -48,4 +50,5 @@ class Thinking:
     def _tell(self, turn: Turn, until: float) -> None:
         since, self._since = self._since, until
         if until > since:
+            self.seconds += until - since
             turn.thought(until - since)

@@ -38,6 +38,8 @@ async def identify(request, key):
     return UserAPIKeyAuth(api_key=name, team_id=team or None)
 """
 """Keys like ``sk-NAME.TEAM``."""
+PATIENCE = "[modes.poll_no_progress]\nmin_interval = 600\n"
+"""On a busy machine ten seconds pass between two requests of an agent, which would be taken for a slow poll."""
 EACH_API = pytest.mark.parametrize("api", MODELS)
 AGENTS = (
     ("node", "openai.chat"), ("node", "openai.responses"), ("node", "anthropic.messages"),
@@ -134,6 +136,7 @@ def replicas(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Replicas]:
     """All that runs, for all tests of this file: a proxy takes ten seconds to start."""
     folder = tmp_path_factory.mktemp("replicas")
     (folder / "tenants.py").write_text(AUTH)
+    (folder / "policy.toml").write_text(PATIENCE)
     with ExitStack() as stopping:
         server = stopping.enter_context(provider())
         store = stopping.enter_context(starting(tmp_path_factory))()
@@ -141,6 +144,7 @@ def replicas(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Replicas]:
         shared = {
             "OTEL_PYTHON_LOOPGUARD_STORE": f"{store.url}?timeout={PATIENT}",
             "OTEL_PYTHON_LOOPGUARD_HASH_KEY": KEY.decode(),
+            "OTEL_PYTHON_LOOPGUARD_CONFIG": str(folder / "policy.toml"),
             "OTEL_BSP_SCHEDULE_DELAY": "100",
             "OTEL_METRIC_EXPORT_INTERVAL": "300",
         }

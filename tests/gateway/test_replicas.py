@@ -230,6 +230,40 @@ async def test_a_slow_model_whose_provider_keeps_the_conversation_is_judged_as_a
     assert await kept(replicas, think=think) == await kept([Replica(None)])
 
 
+class SlowModel:
+    """A model that takes 40 seconds for each reply; each request of its conversation goes to the next replica."""
+
+    def __init__(self, count: int) -> None:
+        self.now = 0.0
+        store = FlakyStore(lambda: self.now + 5_000.0) if count > 1 else None
+        self.replicas = [Replica(store, lambda: self.now) for _ in range(count)]
+
+    async def _send(self, replica: Replica, steps: int, reply: Any) -> tuple[Any, Any, str]:
+        data = {"messages": conversation(steps), "tools": TOOLS, "litellm_call_id": "1"}
+        error = await gateway._judge(replica.runtime, CHAT, ALICE, data)
+        self.now += 40.0
+        await gateway.alearn({"choices": [{"message": reply}]}, "1")
+        return data["messages"], data.get("tool_choice"), "" if error is None else error.mode
+
+    async def requests(self, waits: float) -> list[tuple[Any, Any, str]]:
+        """The requests as they leave the gateways. The tool takes so many seconds."""
+        found = []
+        for steps, replica in zip(range(11), itertools.cycle(self.replicas)):
+            reply = conversation(steps + 1)[-2]
+            found.append(await asyncio.get_running_loop().create_task(self._send(replica, steps, reply)))
+            self.now += waits
+        return found
+
+
+@pytest.mark.parametrize("waits", [0.0, 15.0])
+@pytest.mark.parametrize("count", [2, 3])
+async def test_thinking_in_another_replica_is_no_waiting(count: int, waits: float) -> None:
+    """Each replica tells the others how long the model thought, and when it had written a call."""
+    model = SlowModel(count)
+    assert await model.requests(waits) == await SlowModel(1).requests(waits) == await alone()
+    assert sum(len(one.recording.spans) for one in model.replicas) == 10
+
+
 async def test_a_noted_call_is_found_by_its_caller_only() -> None:
     """Another tenant with the same ids of calls and replies has a conversation of its own."""
     store = FlakyStore()
