@@ -23,9 +23,8 @@ those of your program, and the findings go to standard error, or to a file (--ou
 variables that your program reads. The hash key is never shown.
 """
 _EPILOG = """
-Exit status: 0 guarded calls were seen, and nothing breaks the protection (there may be warnings); 1 something breaks
-it, or no tool call was seen; 2 wrong use; 130 Ctrl-C ended the doctor or your program. The status of your program is in
-the report.
+Exit status: 0 guarded calls were seen, and no problem (there may be warnings); 1 a problem, or no tool call was seen;
+2 wrong use; 130 Ctrl-C ended the doctor or your program. The status of your program is in the report.
 """
 _INTERRUPTED = 130
 _SELFTEST = [sys.executable, "-m", "otel_loopguard.cli.doctor.selftest"]

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
     Report = dict[str, Any]
 
-_HEADS = {BREAKS: "BREAKS the protection", OPEN: "NOT KNOWN", WARNS: "warning", TELLS: "note"}
+_HEADS = {BREAKS: "problem", OPEN: "NOT KNOWN", WARNS: "warning", TELLS: "note"}
 _VERDICTS = {
-    "broken": "Something breaks the protection.",
+    "broken": "Loops may run on here: see {codes}.",
     "unknown": "No tool call was seen, so nothing is known: loops may run on here.",
     "observed": "Loops are reported here, and not stopped.",
     "partly": "Repeats are refused here, but not every loop is stopped: see {codes}.",
@@ -66,7 +66,7 @@ class Diagnosis(NamedTuple):
 
     @property
     def ok(self) -> bool:
-        """True if calls were seen, and nothing breaks the protection."""
+        """True if calls were seen, and no problem was found."""
         return self.verdict not in ("broken", "unknown")
 
     def json(self) -> str:
@@ -100,8 +100,9 @@ class Diagnosis(NamedTuple):
                     yield f"{_HEADS[level]}: {one.text} [{one.code}]"
                     yield f"    -> {one.remedy}"
                     yield f"    {one.page}"
-        partly = dict.fromkeys(f"[{one.code}]" for one in self.findings if one.code in _PARTLY)
-        yield _VERDICTS[self.verdict].format(codes=" and ".join(partly))
+        named = (one for one in self.findings if one.level == BREAKS or (self.ok and one.code in _PARTLY))
+        codes = dict.fromkeys(f"[{one.code}]" for one in named)
+        yield _VERDICTS[self.verdict].format(codes=" and ".join(codes))
         if self.status is None:
             yield "No program of yours was seen. To examine one: otel-loopguard doctor -- python app.py"
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from otel_loopguard.telemetry import unseen
 
 BREAKS, OPEN, WARNS, TELLS = "breaks", "open", "warns", "tells"
-"""The levels of findings. ``breaks``: loops are not stopped. ``open``: it is not known whether they are. Both make the
+"""The levels of findings. ``breaks``: a problem, loops are not stopped. ``open``: it is not known whether they are. Both make the
 exit status 1. ``warns``: something else is wrong, such as telemetry that is lost. ``tells``: a note."""
 _PAGE = "https://github.com/otel-loopguard/otel-loopguard/blob/main/docs/doctor.md"
 
@@ -111,13 +111,13 @@ KINDS = {
     "equal-turns": FindingKind(WARNS, *unseen.TURNS),
     "requests-without-tools": FindingKind(WARNS, *unseen.TEXT),
     "only-observed": FindingKind(BREAKS,
-        "{calls} belong to no known turn (source: {source}): loops in them are reported, and not stopped.",
+        "Not guarded: {calls} of no known turn (source: {source}). Loops in them are reported, and not stopped.",
         "Put one message's work into `with otel_loopguard.turn():`."),
     "abort-caught": FindingKind(WARNS,
         "The program catches the ToolLoopError that ends a run, and goes on ({turns}).",
         "Let ToolLoopError through, or limit the steps of the agent."),
     "spans-only": FindingKind(BREAKS,
-        "{calls} are known only from spans of other instrumentations: they had run, and are never refused.",
+        "Not guarded: {calls} known only from spans of other instrumentations. They had run, and are never refused.",
         "Guard the functions themselves with @otel_loopguard.tool."),
     "not-ended": FindingKind(TELLS,
         "A process of the program was killed, or ended with os._exit() (pid {pid}): its count may be too low.",

@@ -47,7 +47,7 @@ class HtmlReport:
 
     def write(self, title: str, *, conditional: bool) -> None:
         """Write the file, with this title. ``conditional`` is as of ``Report.write``."""
-        self._report.write(title=title, subtitle=f"policy {self._policy}", conditional=conditional)
+        self._report.write(title=title, subtitle=f"judged by: {self._policy}", conditional=conditional)
 
 
 def turns_of(judges: Sequence[PolicyJudge], run: RecordedRun, trips: Sequence[Sequence[TripOfRun]]) -> list[report.Run]:

@@ -171,7 +171,7 @@ def _write(program: RecordedProgram, environment: Mapping[str, str], output: str
 
     policy = _in_force(environment)
     try:
-        replay = Replay([("in force", policy)], json=False, html=output)
+        replay = Replay([("the policy in force", policy)], json=False, html=output)
         replay.files([Reader(str(program.spans))])
         replay.write_report("Run: the tool calls and their loops", conditional=policy.action < Action.BLOCK)
     except LoopGuardError as error:

@@ -81,8 +81,8 @@ def run(arguments: argparse.Namespace) -> int:
     from otel_loopguard.cli.watch.recorder import QUIET  # noqa: PLC0415 - see above
     from otel_loopguard.private_files import check_writable  # noqa: PLC0415 - see above
 
-    policy = _policy()
-    replay = Replay([("enforced", policy)], json=False, html=arguments.output, if_nothing=_NO_CALLS)
+    name, policy = _policy()
+    replay = Replay([(name, policy)], json=False, html=arguments.output, if_nothing=_NO_CALLS)
     if arguments.record:
         check_writable(arguments.record)
     with (
@@ -109,10 +109,14 @@ def run(arguments: argparse.Namespace) -> int:
     return shell_status(status)
 
 
-def _policy() -> Policy:
-    """Return the policy of the environment, with the action ``block`` if its own is a weaker one."""
+def _policy() -> tuple[str, Policy]:
+    """Return the policy of the environment with its name, and with the action ``block`` if its own is a weaker one."""
     from otel_loopguard.cli.policy import chosen_policy  # noqa: PLC0415 - see above
+    from otel_loopguard.engine.policy.policy import Policy  # noqa: PLC0415 - see above
     from otel_loopguard.engine.vocabulary import Action  # noqa: PLC0415 - see above
 
     policy = chosen_policy(None, None).checked("environment")
-    return policy if policy.action >= Action.BLOCK else replace(policy, action=Action.BLOCK)
+    name = "default policy" if policy == Policy() else "policy of the environment"
+    if policy.action < Action.BLOCK:
+        policy = replace(policy, action=Action.BLOCK)
+    return f"{name}, as if enforced", policy

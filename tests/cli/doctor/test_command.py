@@ -118,7 +118,7 @@ def test_text_for_people():
     ids=str,
 )
 def test_settings_that_matter(tmp_path, settings, expected):
-    """Each wrong or weakening setting has its finding; the status is 1 where it breaks the protection."""
+    """Each wrong or weakening setting has its finding; the status is 1 where it is a problem."""
     found, done = examined(tmp_path, *script(tmp_path, STRONG), more=settings)
     assert codes(found) >= set(expected)
     assert done.returncode == any(KINDS[code].level == BREAKS for code in expected)
@@ -205,7 +205,7 @@ def test_a_real_program_as_it_is(tmp_path):
 
 
 def test_calls_that_are_only_watched(tmp_path):
-    """Calls outside any known run break the protection; the remedy works."""
+    """Calls outside any known run are a problem; the remedy works."""
     found, done = examined(tmp_path, *script(tmp_path, WEAK))
     assert (done.returncode, "only-observed" in codes(found)) == (1, True)
     found, done = examined(tmp_path, *script(tmp_path, STRONG))
@@ -213,6 +213,13 @@ def test_calls_that_are_only_watched(tmp_path):
     enforced = {"OTEL_PYTHON_LOOPGUARD_ENFORCE_WITHOUT_TURN": "true"}
     found, done = examined(tmp_path, *script(tmp_path, WEAK), more=enforced)
     assert (done.returncode, "only-observed" in codes(found)) == (0, False)
+
+
+def test_a_problem_says_what_was_not_guarded(tmp_path):
+    """The finding begins with it, and the last line names the findings to read."""
+    done = command("doctor", "--", *script(tmp_path, WEAK))
+    assert re.search(r"^problem: Not guarded: \d+ calls? of no known turn", done.stderr, re.M)
+    assert done.stderr.endswith("Loops may run on here: see [only-observed].\n")
 
 
 def test_no_value_is_told(tmp_path):
@@ -271,7 +278,7 @@ def test_input_is_the_programs(tmp_path):
 
 
 def test_a_program_without_the_guard(tmp_path):
-    """A Python that ignores its environment does not load the guard: a finding that breaks the protection."""
+    """A Python that ignores its environment does not load the guard: a problem."""
     found, done = examined(tmp_path, sys.executable, "-I", "-c", "print('on its own')")
     assert (done.returncode, codes(found), done.stdout) == (1, {"not-loaded"}, "on its own\n")
 
@@ -496,7 +503,7 @@ def test_a_policy_given_in_code(tmp_path):
 
 
 def test_a_patch_that_somebody_replaced(tmp_path):
-    """A place that no longer has our patch breaks the protection, and is named."""
+    """A place that no longer has our patch is a problem, and is named."""
     pytest.importorskip("langchain_core")
     text = "from langchain_core.tools import BaseTool\nBaseTool.run = lambda self, *a, **k: None\n"
     found, done = examined(tmp_path, *script(tmp_path, text))
@@ -506,7 +513,7 @@ def test_a_patch_that_somebody_replaced(tmp_path):
 
 
 def test_a_version_without_the_places(tmp_path):
-    """A framework in which nothing can be patched breaks the protection."""
+    """A framework in which nothing can be patched is a problem."""
     pytest.importorskip("langchain_core")
     text = "from langchain_core.tools import BaseTool\ndel BaseTool.run, BaseTool.arun\n"
     found, done = examined(tmp_path, *script(tmp_path, text))
@@ -696,7 +703,7 @@ def test_wrong_use_is_one_line_and_status_2(arguments, said):
 
 def test_the_documentation_has_each_finding():
     """docs/doctor.md has a section for every finding, with its level and an explanation, and no other."""
-    words = {"breaks the protection": BREAKS, "leaves the verdict open": OPEN, "warning": WARNS, "note": TELLS}
+    words = {"problem": BREAKS, "leaves the verdict open": OPEN, "warning": WARNS, "note": TELLS}
     text = (ROOT / "docs" / "doctor.md").read_text("utf-8")
     sections = re.findall(r"^### (\S+)\n\n\*(?:It|A) (.+?)\.\* \S", text, re.M)
     assert {code: words[level] for code, level in sections} == {code: kind.level for code, kind in KINDS.items()}
@@ -709,7 +716,7 @@ def test_a_finding_is_a_few_words():
     assert [code for code, counts in ends.items() if max(counts) > 1] == []
 
 
-def test_a_loop_that_ran_in_the_self_test_breaks_the_protection():
+def test_a_loop_that_ran_in_the_self_test_is_a_problem():
     """Under a policy that refuses; one that observes lets it run."""
     report = {"tested": {"by-hand": "ran"}, "action": "block"}
     assert [one.code for one in _of_selftest(report)] == ["loop-ran"]
