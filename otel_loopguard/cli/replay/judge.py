@@ -54,6 +54,11 @@ class TripOfRun(NamedTuple):
     has_run: bool = False
     """True if a model request had the call with its result: then it had run before the guard learned of it."""
 
+    is_loop: bool = True
+    """False if the model would only be told."""
+    is_after: bool = False
+    """True if a guarded turn has ended before the call."""
+
     @property
     def is_refused(self) -> bool:
         """True if the guard would have refused the call."""
@@ -62,16 +67,24 @@ class TripOfRun(NamedTuple):
     @property
     def is_kept_out(self) -> bool:
         """True if the call would not have run: it is refused, or the turn would have been over."""
-        return self.is_refused or self.action > Action.CONCLUDE
+        return self.is_refused or self.is_after
 
 
-Reached: TypeAlias = "frozenset[tuple[Action, bool]]"
-"""The actions of the trips of a run, each with the trip's ``is_refused``."""
+class Reach(NamedTuple):
+    """What a trip of a run was."""
+
+    action: Action
+    is_refused: bool
+    is_loop: bool
+
+
+Reached: TypeAlias = "frozenset[Reach]"
+"""What the trips of a run were."""
 
 
 def reached(trips: Iterable[TripOfRun], earlier: Reached) -> Reached:
     """Return what a run reached with these trips, given what it reached in its earlier parts."""
-    return earlier.union((trip.action, trip.is_refused) for trip in trips)
+    return earlier.union(Reach(trip.action, trip.is_refused, trip.is_loop) for trip in trips)
 
 
 class PolicyJudge:
@@ -109,19 +122,25 @@ class PolicyJudge:
         return PlaceInConversation(self.memory, f"{span.service} {conversation}", number)
 
 
-def trips_of(folded: Iterable[JudgedCall], turn: int = 0) -> list[TripOfRun]:
-    """Return the trips to list of the calls of a turn, in the order of the calls. ``turn`` is its position."""
-    trips = [_trip_of(one, one.trip, turn) for one in folded if one.trip is not None and is_listed(one.trip)]
+def trips_of(folded: Iterable[JudgedCall], turn: int = 0, end: int | None = None) -> list[TripOfRun]:
+    """Return the trips to list of the calls of a turn, in the order of the calls.
+
+    ``turn`` is its position. ``end`` is the position of the call at which a guarded turn ends, or None.
+    """
+    trips = [_trip_of(one, one.trip, turn, end) for one in folded if one.trip is not None and is_listed(one.trip)]
     trips.sort(key=attrgetter("call"))
     return trips
 
 
-def _trip_of(folded: JudgedCall, trip: Trip, turn: int) -> TripOfRun:
+def _trip_of(folded: JudgedCall, trip: Trip, turn: int, end: int | None) -> TripOfRun:
     record = folded.record
     lost = trip.action >= Action.REUSE and record.sameness is not None and result_was_new(record)
     tool = shown_tool(record.resolved.tool, record.registered)
     mode, has_run = str(trip.mode), folded.call.has_run
-    return TripOfRun(turn, folded.position, tool, mode, trip.action, trip.count, lost, trip.limit, has_run)
+    is_loop = trip.verdict > Action.NUDGE or trip.reason == OVER_TURNS
+    is_after = end is not None and folded.position > end
+    place = turn, folded.position
+    return TripOfRun(*place, tool, mode, trip.action, trip.count, lost, trip.limit, has_run, is_loop, is_after)
 
 
 def is_listed(trip: Trip) -> bool:

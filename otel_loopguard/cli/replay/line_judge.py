@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from otel_loopguard.cli.replay.judge import PolicyJudge, TripOfRun
+    from otel_loopguard.cli.replay.loop_rows import GuardedTurn
     from otel_loopguard.cli.replay.recorded_runs import RecordedRun
     from otel_loopguard.cli.replay.sources import Line
     from otel_loopguard.cli.replay.summary import Missing
@@ -41,6 +42,8 @@ class JudgedRun(NamedTuple):
     """The facts that the run does not have."""
     extract: Any
     """The value that ``Extract`` returned; None without one."""
+    guarded: tuple[dict[int, GuardedTurn], ...] = ()
+    """What a guarded turn does with the calls of each turn, by its position, for each judge."""
 
 
 class SpanLine(NamedTuple):
@@ -83,9 +86,10 @@ class LineJudge:
 
     def _run(self, found: dict[str, Any]) -> JudgedRun:
         run = recorded_runs.read(found)
-        trips = tuple([recorded_runs.replay(run, judge) for judge in self._judges])
+        judged = [recorded_runs.replay(run, judge) for judge in self._judges]
+        trips, turns = tuple([one for one, _ in judged]), tuple([one for _, one in judged])
         extract = None if self._extract is None else self._extract(self._judges, run, trips)
-        return JudgedRun(run.run_id, run.success, run.calls, trips, recorded_runs.missing(run), extract)
+        return JudgedRun(run.run_id, run.success, run.calls, trips, recorded_runs.missing(run), extract, turns)
 
 
 def fault_of(error: Exception) -> str:

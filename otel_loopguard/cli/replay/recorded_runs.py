@@ -6,6 +6,7 @@ from math import isfinite
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from otel_loopguard.cli.replay.judge import trips_of
+from otel_loopguard.cli.replay.loop_rows import guarded
 from otel_loopguard.cli.replay.recorded_turn import JudgedCall, RecordedTurn
 from otel_loopguard.cli.replay.summary import Missing
 from otel_loopguard.engine.conversation_memory import PlaceInConversation
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from otel_loopguard.cli.replay.judge import PolicyJudge, TripOfRun
+    from otel_loopguard.cli.replay.loop_rows import GuardedTurn
     from otel_loopguard.engine.state import State
     from otel_loopguard.engine.values.pending import PendingWords
     from otel_loopguard.engine.values.results import OutcomeFacts
@@ -102,9 +104,16 @@ def is_known(tools: frozenset[str] | None, name: str, found: str) -> bool | None
     return None if tools is None else is_registered(name, found, tools)
 
 
-def replay(run: RecordedRun, judge: PolicyJudge) -> list[TripOfRun]:
-    """Judge a run, and return its trips. All its turns belong to one conversation."""
-    return [trip for number, folded in judged_turns(run, judge) for trip in trips_of(folded, number)]
+def replay(run: RecordedRun, judge: PolicyJudge) -> tuple[list[TripOfRun], dict[int, GuardedTurn]]:
+    """Judge a run, whose turns belong to one conversation.
+
+    Return its trips, and what a guarded turn does with the calls of each turn, by the turn's position.
+    """
+    trips, turns = [], {}
+    for number, folded in judged_turns(run, judge):
+        turns[number] = guarded(folded, withdraws=False)  # nobody knows whether the requests would be read
+        trips += trips_of(folded, number, turns[number].end)
+    return trips, turns
 
 
 def judged_turns(run: RecordedRun, judge: PolicyJudge) -> Iterator[tuple[int, list[JudgedCall]]]:

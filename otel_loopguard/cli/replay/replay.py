@@ -19,9 +19,10 @@ from otel_loopguard.engine.vocabulary import Action
 from otel_loopguard.errors import LoopGuardError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from otel_loopguard.cli.replay.input_reader import Judged
+    from otel_loopguard.cli.replay.loop_rows import GuardedTurn
     from otel_loopguard.cli.replay.sources import Reader
     from otel_loopguard.engine.policy.policy import Policy
 
@@ -92,14 +93,18 @@ class Replay:
         trips = judged.trips
         if isinstance(judged, JudgedRun):
             success, spent, earlier = judged.success, None, None
+            guarded = [_by_turn(judged.run_id, turns) for turns in judged.guarded]
         else:
             success, spent, earlier = None, judged.spent, judged.earlier
+            guarded = [{judged.run_id: turn} for turn in judged.guarded]
             for summary, tokens in zip(self._summaries, spent, strict=True):
                 summary.spent.add(tokens)
             if not judged.calls:
                 return
-        for summary, found, before in zip(self._summaries, trips, earlier or repeat(None), strict=False):
-            summary.add(judged.run_id, success, found, before)
+        for summary, found, before, turns in zip(
+            self._summaries, trips, earlier or repeat(None), guarded, strict=False
+        ):
+            summary.add(success, found, before, turns)
         if self._json:
             line: dict[str, Any] = {"run_id": judged.run_id, "trips": _as_json(trips[0])}
             if spent and spent[0].all.requests:
@@ -138,6 +143,11 @@ class Replay:
             print("not decided, or only in part:", *(f"  - {note}" for note in found), sep="\n", file=out)
         if self._recording.broken:
             print(f"{counted(self._recording.broken, 'broken line')} skipped", file=sys.stderr)
+
+
+def _by_turn(run_id: str, turns: Mapping[int, GuardedTurn]) -> dict[str, GuardedTurn]:
+    """Return the turns of a run by their names."""
+    return {f"{run_id}, turn {position + 1}": turn for position, turn in turns.items()}
 
 
 def _print_line(line: bytes) -> None:

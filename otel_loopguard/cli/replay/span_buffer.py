@@ -11,9 +11,12 @@ from itertools import repeat, zip_longest
 from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
+from otel_loopguard import semconv
 from otel_loopguard.cli.replay.judge import TripOfRun, reached, trips_of
+from otel_loopguard.cli.replay.loop_rows import GuardedTurn, guarded
 from otel_loopguard.cli.replay.recorded_turn import JudgedCall, RecordedTurn
 from otel_loopguard.cli.replay.token_sums import requests_of, spent
+from otel_loopguard.engine.vocabulary import Action
 from otel_loopguard.spans.ancestry import Ancestry, TurnName
 from otel_loopguard.spans.otlp import ModelSpan
 
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
     from otel_loopguard.cli.replay.token_sums import TokensSpent
     from otel_loopguard.spans.otlp import RecordedCall, ToolSpan
 
+_OBSERVE = str(Action.OBSERVE)
 MOST_HELD = 100_000
 """Spans, of all turns."""
 MOST_OF_A_TURN = 5_000
@@ -57,12 +61,14 @@ class JudgedTurn(NamedTuple):
     """The tokens of its model requests, one for each judge."""
     earlier: tuple[Reached, ...] | None
     """The state after its earlier parts, for each judge; None for a whole turn, or its first part."""
+    guarded: tuple[GuardedTurn, ...] = ()
+    """What a guarded turn does with its calls, one for each judge."""
 
 
 class _OpenTurn:
     """A turn of which a part may have been judged, with its state for each judge."""
 
-    __slots__ = ("calls", "folded", "reached", "turns")
+    __slots__ = ("calls", "folded", "is_over", "reached", "turns")
 
     def __init__(self, judges: list[PolicyJudge]) -> None:
         self.calls = 0
@@ -71,6 +77,8 @@ class _OpenTurn:
         self.turns = [
             RecordedTurn(judge.state(), of_judge.append) for judge, of_judge in zip(judges, self.folded, strict=True)
         ]
+        self.is_over = [False] * len(judges)
+        """True where a guarded turn has ended in a part that was judged."""
         self.reached: tuple[Reached, ...] | None = None
         """The state after the judged parts, for each judge; None before the first one."""
 
@@ -227,7 +235,11 @@ class SpanBuffer:
         written = requests_of(calls, requests, turn.calls)
         trips: tuple[list[TripOfRun], ...] = ()
         sums: tuple[TokensSpent, ...] = ()
-        for judge, recorded, folded in zip(self._judges, turn.turns, turn.folded, strict=True):
+        guarded_turns: tuple[GuardedTurn, ...] = ()
+        was_guarded = any(map(_was_guarded, ready))
+        withdraws = was_guarded or any(call.usage is not None for call in calls)
+        judged = zip(self._judges, turn.turns, turn.folded, turn.is_over, strict=True)
+        for number, (judge, recorded, folded, is_over) in enumerate(judged):
             recorded.state.place = judge.place_of(name, ready[0], self.ancestry) if ready else None
             for one in in_order:
                 if isinstance(one, ModelSpan):
@@ -236,10 +248,13 @@ class SpanBuffer:
                     recorded.begin(one)
             if is_last:
                 recorded.end_until(None)
-            found = trips_of(folded)
+            one_turn = guarded(folded, withdraws=withdraws, is_over=is_over, was_guarded=was_guarded)
+            guarded_turns = (*guarded_turns, one_turn)
+            turn.is_over[number] = one_turn.end is not None
+            found = trips_of(folded, end=one_turn.end)
             in_vain = {one.position for one in folded if one.in_vain}
             trips = (*trips, found)
-            sums = (*sums, spent(written, in_vain, found, judge.compiled.prices))
+            sums = (*sums, spent(written, in_vain, one_turn.end, judge.compiled.prices))
             folded.clear()
         begin, earlier = turn.calls, turn.reached
         turn.calls += len(calls)
@@ -247,9 +262,13 @@ class SpanBuffer:
             turn.reached = tuple(map(reached, trips, earlier or repeat(frozenset())))
         arguments = sum(not call.has_arguments for call in calls)
         results = sum(call.has_arguments and not call.has_result for call in calls)
-        return JudgedTurn(
-            name.id, len(calls), tuple(trips), own, arguments, results, begin, calls, tuple(sums), earlier
-        )
+        missing = arguments, results
+        return JudgedTurn(name.id, len(calls), trips, own, *missing, begin, calls, sums, earlier, guarded_turns)
+
+
+def _was_guarded(span: ToolSpan) -> bool:
+    """Return True if the guard did something about the call when it was made."""
+    return span.own and span.view.attributes.get(semconv.ACTION, _OBSERVE) != _OBSERVE
 
 
 _in_order = attrgetter("in_order")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from otel_loopguard.cli.output import counted
 from otel_loopguard.cli.replay.judge import reached
+from otel_loopguard.cli.replay.loop_rows import AFTER
 from otel_loopguard.cli.replay.token_sums import TokensSpent
 from otel_loopguard.engine.vocabulary import Action
 
@@ -15,9 +16,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from otel_loopguard.cli.replay.judge import Reached, TripOfRun
+    from otel_loopguard.cli.replay.loop_rows import GuardedTurn
     from otel_loopguard.engine.policy.policy import Policy
 
-MOST_FIRST_TRIPS = 10
+MOST_LOOPS = 10
 MOST_TOOLS = 15
 _MOST_NAMES = 10_000
 _NUDGE, _CONCLUDE, _ABORT = Action.NUDGE, Action.CONCLUDE, Action.ABORT
@@ -48,7 +50,9 @@ class Summary:
         self.name = name
         self.runs: Counter[bool | None] = Counter()
         self.looping = 0
-        """The number of runs with a trip."""
+        """The number of runs with a loop."""
+        self.told = 0
+        """The number of runs without a loop, whose model would have been told something."""
         self.nudged: Counter[bool | None] = Counter()
         self.refused: Counter[bool | None] = Counter()
         self.concluded: Counter[bool | None] = Counter()
@@ -58,39 +62,54 @@ class Summary:
         """Calls that would not have run, and whose recorded result was not new."""
         self.lost: Counter[bool | None] = Counter()
         """Calls that would not have run, and whose recorded result was new."""
-        self.modes: Counter[tuple[str, Action]] = Counter()
-        self.tools: Counter[tuple[str, Action]] = Counter()
-        self.first: list[tuple[str, TripOfRun]] = []
+        self.modes: Counter[tuple[str, str]] = Counter()
+        """Calls by mode and action. After the end of a guarded turn no more is taken."""
+        self.tools: Counter[tuple[str, str]] = Counter()
+        self.loops: list[tuple[str, str]] = []
+        """The names of runs or turns, and the rows of their loops: the first ones."""
+        self.all_loops = self.ran = self.refused_calls = self.ended = self.repeats = self.refusable = 0
         self.spent = TokensSpent()
         self.strongest = Action.OFF
 
     def add(
         self,
-        run_id: str,
         success: bool | None,  # noqa: FBT001 - a label
         trips: Sequence[TripOfRun],
         earlier: Reached | None = None,
+        guarded: Mapping[str, GuardedTurn] | None = None,
     ) -> None:
-        """Add a run, or a part of one. ``earlier`` is what its earlier parts reached; None for the first part."""
+        """Add a run, or a part of one. ``earlier`` is what its earlier parts reached; None for the first part.
+
+        ``guarded`` is what a guarded turn does, by the name of the turn.
+        """
         self.runs[success] += earlier is None
+        for name, turn in (guarded or {}).items():
+            self.ran += turn.ran
+            self.refused_calls += turn.refused
+            self.ended += turn.end is not None and turn.end >= 0
+            self.all_loops += len(turn.rows)
+            self.loops += [(name, row) for row in turn.rows[: MOST_LOOPS - len(self.loops)]]
         if not trips:
             return
         before = earlier or frozenset()
         after = reached(trips, before)
-        self.looping += not before
-        self.strongest = max(self.strongest, *(action for action, _ in after))
-        self.refused[success] += any(refused for _, refused in after) and not any(refused for _, refused in before)
-        new = {action for action, _ in after} - {action for action, _ in before}
+        loops, looped = (any(one.is_loop for one in each) for each in (after, before))
+        self.looping += loops and not looped
+        self.told += (not loops and not before) - (loops and not looped and bool(before))
+        self.strongest = max(self.strongest, *(one.action for one in after))
+        self.refused[success] += any(one.is_refused for one in after) and not any(one.is_refused for one in before)
+        new = {one.action for one in after} - {one.action for one in before}
         for counter, action in ((self.nudged, _NUDGE), (self.concluded, _CONCLUDE), (self.aborted, _ABORT)):
             counter[success] += action in new
         for trip in trips:
-            self.modes[trip.mode, trip.action] += 1
+            done = AFTER if trip.is_after else str(trip.action)
+            self.modes[trip.mode, done] += 1
+            self.refusable += trip.is_refused
+            self.repeats += trip.is_loop and trip.has_run
             tool = trip.tool if len(self.tools) < _MOST_NAMES else "(others)"  # models make up names without end
-            self.tools[tool, trip.action] += 1
+            self.tools[tool, done] += 1
             if trip.is_kept_out:
                 (self.lost if trip.lost else self.spared)[success] += 1
-            if len(self.first) < MOST_FIRST_TRIPS:
-                self.first.append((run_id, trip))
 
 
 def tables(summaries: Sequence[Summary]) -> Iterable[str]:
@@ -102,35 +121,44 @@ def tables(summaries: Sequence[Summary]) -> Iterable[str]:
     yield _by("mode", [summary.modes for summary in summaries], summaries)
     yield _by("tool", [summary.tools for summary in summaries], summaries)
     for summary in summaries:
-        yield _first(summary)
+        if summary.loops:
+            yield _loops(summary, f"loops, and what a guarded run does ({summary.name}):")
 
 
 def verdict(summary: Summary, turns: int, calls: int) -> str:
-    """Return what a policy would have done about this many turns and calls, in a sentence or two."""
+    """Return what a policy would have done about this many turns and calls: two figures, and what they are."""
+    told = f"{counted(summary.told, 'turn')} told, not stopped." if summary.told else ""
     if not summary.looping:
-        return f"No loop in {counted(calls, 'call')} of {counted(turns, 'turn')}."
-    lost, spared = sum(summary.lost.values()), sum(summary.spared.values())
-    kept_out = f"{lost + spared:,} of {counted(calls, 'call')} would not have run"
-    new = f" ({lost:,} of them had a new result)" if lost else ""
-    nudges = sum(number for (_, action), number in summary.modes.items() if action is _NUDGE)
-    added = f", and {counted(nudges, 'call')} would have had a message to the model in the result" if nudges else ""
-    return f"{summary.looping:,} of {counted(turns, 'turn')} looped. With this policy {kept_out}{new}{added}."
+        return f"No loop in {counted(calls, 'call')} of {counted(turns, 'turn')}.{' ' * bool(told)}{told}"
+    lost, all_calls, figures = sum(summary.lost.values()), counted(calls, "call"), []
+    if summary.refusable:
+        new = f" ({lost:,} of them had a new result)" if lost else ""
+        figures.append(f"{summary.refusable:,} of {all_calls} would have been refused{new}")
+    if summary.repeats:
+        figures.append(f"{summary.repeats:,} of {all_calls} were repeats that the program runs itself")
+    lines = [f"{summary.looping:,} of {counted(turns, 'turn')} looped: {' and '.join(figures)}.", _guarded(summary)]
+    return "\n".join([*lines, *([told] if told else [])])
+
+
+def _guarded(summary: Summary) -> str:
+    """Return what guarded turns do: the second figure."""
+    parts = [f"{summary.ran:,} ran"]
+    if summary.refused_calls:
+        parts.append(f"{summary.refused_calls:,} refused")
+    if summary.ended:
+        parts.append(f"{counted(summary.ended, 'turn')} ended by the guard")
+    return f"Guarded: {', '.join(parts)}."
 
 
 def watch_tables(summary: Summary) -> Iterable[str]:
     """Yield the tables of a watch: those of one policy, without labels of runs."""
     if summary.spent.all.requests:
         yield _spent(summary, "tokens:")
-    if summary.first:
+    if summary.modes:
         yield _by("mode", [summary.modes], [summary])
         yield _by("tool", [summary.tools], [summary])
-        rows = [
-            [run_id, str(trip.call + 1), trip.tool, trip.mode, str(trip.action), str(trip.count)]
-            for run_id, trip in summary.first
-        ]
-        left = sum(summary.modes.values()) - len(rows)
-        text = table(["turn", "call", "tool", "mode", "action", "count"], rows)
-        yield "the first of these calls:\n" + text + (f"\n... and {left:,} more" if left else "")
+    if summary.loops:
+        yield _loops(summary, "the loops, and what a guarded run does:")
 
 
 def _outcomes(summaries: Sequence[Summary]) -> str:
@@ -165,34 +193,31 @@ def _spent(summary: Summary, title: str) -> str:
     return f"{title}\n" + table(head, rows)
 
 
-def _by(word: str, counted: Sequence[Counter[tuple[str, Action]]], summaries: Sequence[Summary]) -> str:
+def _by(word: str, counts: Sequence[Counter[tuple[str, str]]], summaries: Sequence[Summary]) -> str:
     totals: Counter[str] = Counter()
-    for counter in counted:
+    for counter in counts:
         for (name, _), count in counter.items():
             totals[name] += count
-    actions = [action for action in Action if any((name, action) in each for each in counted for name in totals)]
+    actions = [
+        action
+        for action in (*map(str, Action), AFTER)
+        if any((name, action) in each for each in counts for name in totals)
+    ]
     if not totals:
         return f"no trips by {word}"
     head = [f"calls by {word}"]
     for summary in summaries:
         head += [f"{action} ({summary.name})" if len(summaries) > 1 else str(action) for action in actions]
     names = [name for name, _ in totals.most_common(MOST_TOOLS)]
-    rows = [[name, *(str(each[name, action]) for each in counted for action in actions)] for name in names]
+    rows = [[name, *(str(each[name, action]) for each in counts for action in actions)] for name in names]
     left = len(totals) - len(names)
     return table(head, rows) + (f"\n... and {left} more" if left > 0 else "")
 
 
-def _first(summary: Summary) -> str:
-    if not summary.first:
-        return f"{summary.name}: no trip at all"
-    rows = [
-        [run_id, str(trip.turn + 1), str(trip.call + 1), trip.tool, trip.mode, str(trip.action), str(trip.count)]
-        for run_id, trip in summary.first
-    ]
-    title = f"first trips ({summary.name}):\n"
-    left = sum(summary.modes.values()) - len(rows)
-    text = table(["run", "turn", "call", "tool", "mode", "action", "count"], rows)
-    return title + text + (f"\n... and {left:,} more" if left else "")
+def _loops(summary: Summary, title: str) -> str:
+    left = summary.all_loops - len(summary.loops)
+    lines = [title, *(f"  {_printable(run)}: {row}" for run, row in summary.loops)]
+    return "\n".join([*lines, *([f"  ... and {counted(left, 'more loop')}"] if left else [])])
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -6,12 +6,9 @@ from bisect import bisect_right
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from otel_loopguard.engine.vocabulary import Action
-
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Sequence
 
-    from otel_loopguard.cli.replay.judge import TripOfRun
     from otel_loopguard.engine.policy.prices import Prices
     from otel_loopguard.engine.vocabulary import Usage
     from otel_loopguard.spans.otlp import ModelSpan, RecordedCall
@@ -107,14 +104,14 @@ def _outermost(spans: Iterable[ModelSpan]) -> list[ModelSpan]:
 
 
 def spent(
-    requests: Iterable[ModelRequest], in_vain: Container[int], trips: Iterable[TripOfRun], prices: Prices
+    requests: Iterable[ModelRequest], in_vain: Container[int], ended_at: int | None, prices: Prices
 ) -> TokensSpent:
     """Return the sums of the requests of a turn.
 
     ``in_vain`` are the positions of calls that were refused or would have been, or were repeats without news.
+    ``ended_at`` is that of the call at which a guarded turn ends, or None.
     """
     found = TokensSpent()
-    ended_at = min((trip.call for trip in trips if trip.action > Action.BLOCK), default=None)
     is_over = False
     for usage, calls in requests:
         tokens = Tokens(

@@ -88,7 +88,7 @@ def policy_of(tmp_path):
 
 
 def refused(run, policy):
-    trips = recorded_runs.replay(recorded_runs.read(run), PolicyJudge(policy))
+    trips, _ = recorded_runs.replay(recorded_runs.read(run), PolicyJudge(policy))
     return [trip for trip in trips if trip.action >= Action.REUSE]
 
 

@@ -14,6 +14,9 @@ import pytest
 
 from otel_loopguard.cli.main import main
 from otel_loopguard.cli.replay import sources
+from otel_loopguard.cli.replay.judge import TripOfRun, reached
+from otel_loopguard.cli.replay.summary import Summary, verdict
+from otel_loopguard.engine.vocabulary import Action
 
 from . import made
 
@@ -175,7 +178,7 @@ def test_wrong_policies_are_errors_before_any_work(file, tmp_path, capfdbinary):
 
 
 def test_tables(file, capfdbinary):
-    """Without --json: by mode, tool and action, what runs lost or were spared, first trips, what is undecided."""
+    """Without --json: by mode, tool and action, what runs lost or were spared, loops, what is undecided."""
     _, out, _ = replayed(capfdbinary, file)
     assert "2 runs, 5 calls" in out
     rows = {line.split()[0]: line.split()[1:] for line in out.splitlines() if line.strip()}
@@ -183,7 +186,7 @@ def test_tables(file, capfdbinary):
     assert rows["failed"] == ["1", "1", "1", "0", "0", "2", "0"]
     assert rows["generic_repeat"] == ["1", "2"]
     assert rows["read_file"] == ["1", "2"]
-    assert rows["stuck"] == ["1", "4", "read_file", "generic_repeat", "block", "4"]
+    assert "  stuck, turn 1: read_file x4: 2 ran, 2 refused (2 of 4 would have been refused)\n" in out
     assert "unknown_tool_repeat: not judged in 2 runs without a list of the tools" in out
     assert "2 runs without times" in out
 
@@ -303,13 +306,32 @@ def test_a_file_that_is_no_recording_is_told_and_has_no_tables(tmp_path, capfdbi
     assert not page.exists()
 
 
-def test_the_number_of_trips_that_are_not_shown_is_told(tmp_path, capfdbinary):
-    """The table of the first trips ends with it."""
+def test_a_loop_is_one_row_and_the_number_of_the_others_is_told(tmp_path, capfdbinary):
+    """The row has two figures: what a guarded run does, and how many of its calls would have been refused."""
     path = tmp_path / "runs.jsonl"
-    path.write_bytes(lines(made.stuck("stuck", times=30)))
+    path.write_bytes(lines(*(made.stuck(f"stuck-{number}", times=30) for number in range(12))))
     _, out, _ = replayed(capfdbinary, str(path))
     assert re.search(r"\ncalls by mode .*\n[- ]+\ngeneric_repeat ", out)
-    assert "\n... and 19 more\n" in out
+    assert out.count("read_file x30: 2 ran, 10 refused, run ended at 13 (28 of 30 would have been refused)\n") == 10
+    assert "\n  ... and 2 more loops\n" in out
+    assert rows_of(out)["generic_repeat"] == ["12", "108", "12", "12", "204"]  # nudge, block, conclude, abort, after
+
+
+def test_a_poll_that_is_told_is_no_loop():
+    """A run whose model would only be told something is counted apart, also if a later part of it loops."""
+    told = TripOfRun(0, 3, "build", "poll_no_progress", Action.NUDGE, 4, is_loop=False)
+    looping = TripOfRun(0, 9, "build", "generic_repeat", Action.BLOCK, 3)
+    summary = Summary("default")
+    summary.add(None, [told])
+    assert (summary.looping, summary.told) == (0, 1)
+    assert verdict(summary, 1, 15) == "No loop in 15 calls of 1 turn. 1 turn told, not stopped."
+    summary.add(None, [looping], reached([told], frozenset()))
+    assert (summary.looping, summary.told) == (1, 0)
+
+
+def rows_of(out):
+    """The words of each line after the first, by the first."""
+    return {line.split()[0]: line.split()[1:] for line in out.splitlines() if line.strip()}
 
 
 def test_one_of_a_kind_is_singular(tmp_path, capfdbinary):

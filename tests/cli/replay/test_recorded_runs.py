@@ -24,7 +24,7 @@ DEFAULT = Policy()
 
 
 def trips(run, policy=DEFAULT):
-    found = recorded_runs.replay(recorded_runs.read(run), PolicyJudge(policy))
+    found, _ = recorded_runs.replay(recorded_runs.read(run), PolicyJudge(policy))
     return [(trip.turn, trip.call, trip.mode, str(trip.action)) for trip in found]
 
 
@@ -246,7 +246,7 @@ def test_turns_of_a_run_that_repeat_each_other_are_reported_as_live():
                     decision = live_turn.ran(call, Outcome(one["result"], None, one.get("is_error")))
                     if decision.trip is not None and decision.trip.reason == OVER_TURNS:
                         live.append((number, position, decision.trip.mode, decision.trip.count))
-        found = recorded_runs.replay(recorded_runs.read(run), PolicyJudge(policy))
+        found, _ = recorded_runs.replay(recorded_runs.read(run), PolicyJudge(policy))
         replayed = [(trip.turn, trip.call, trip.mode, trip.count) for trip in found if trip.limit == 2]
         assert [trip for trip in replayed if trip[2] == "no_novelty"] == live, HINT
 

@@ -37,7 +37,7 @@ JUDGE = PolicyJudge(Policy())
 
 def replayed(run: dict[str, Any]) -> list[tuple[int, int, str, str]]:
     """Return the trips of a run."""
-    found = recorded_runs.replay(recorded_runs.read(run), JUDGE)
+    found, _ = recorded_runs.replay(recorded_runs.read(run), JUDGE)
     return [(trip.turn, trip.call, str(trip.action), trip.mode) for trip in found]
 
 

@@ -23,7 +23,7 @@ def found(loop, *others, policy=None):
 
     def read(judges, add):
         for one in runs:
-            add(JudgedRun("", None, 1, tuple(recorded_runs.replay(one, judge) for judge in judges), (), None))
+            add(JudgedRun("", None, 1, tuple(recorded_runs.replay(one, judge)[0] for judge in judges), (), None))
 
     return stricter([("test_it", one) for one in loops if one.script], PolicyJudge(policy), read)
 

@@ -54,14 +54,11 @@ def test_a_loop_runs_to_its_end_and_is_reported(tmp_path, action):
 
 
 def test_the_summary_begins_with_a_verdict(tmp_path):
-    """One sentence a newcomer understands; calls count from 1, and no column or line is about nothing."""
+    """Two sentences with a figure each, then a row for each loop; no column or line is about nothing."""
     looping = watched(tmp_path, "loop(6)").stderr
     lines = [line for line in looping.splitlines() if line and not line.startswith("otel_loopguard:")]
-    assert lines[0] == (
-        "1 of 1 turn looped. With this policy 4 of 6 calls would not have run, "
-        "and 1 call would have had a message to the model in the result."
-    )
-    assert ["2", "look", "generic_repeat", "nudge", "2"] in [line.split()[1:] for line in lines]
+    assert lines[:2] == ["1 of 1 turn looped: 4 of 6 calls would have been refused.", "Guarded: 2 ran, 4 refused."]
+    assert "look x6: 2 ran, 4 refused (4 of 6 would have been refused)" in looping
     for word in ("unlabelled", "spared", "not decided", "enforced"):
         assert word not in looping
     quiet = watched(tmp_path, "loop(1)").stderr
