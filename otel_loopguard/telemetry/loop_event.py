@@ -87,12 +87,11 @@ of the policy's action, on a call outside of any run, and on a call of a shared 
 
 def in_words(trip: Trip, tool: str, policy: Policy, attempt: int = 0) -> str:
     """Return the tool, its loop, how often, and the limit, for a log line. ``attempt`` may be above the count."""
-    row, mode = policy.row(trip.mode), clean_name(str(trip.mode))
+    mode, title = clean_name(str(trip.mode)), policy.title(trip.mode)
     if trip.mode == USER_STOP:
         return f"{clean_name(tool)}: the user asked for a stop ({mode})"
-    title = f"{row.about.title}, " if row is not None and row.about is not None else ""
     times = ordinal(max(trip.count, attempt))
-    return f"{clean_name(tool)}: {title}for the {times} time ({mode}, limit {trip.limit})"
+    return f"{clean_name(tool)}: {title}{', ' * bool(title)}for the {times} time ({mode}, limit {trip.limit})"
 
 
 def where(turn_id: str, span: SpanContext, call_id: str | None = None) -> str:

@@ -7,12 +7,14 @@ import re
 import subprocess
 import sys
 from contextlib import suppress
+from itertools import count
 from typing import TYPE_CHECKING
 
 import pytest
 
 import otel_loopguard as loopguard
 from otel_loopguard import Policy, ToolLoopError, semconv
+from otel_loopguard.policy_files.load import load_preset
 from otel_loopguard.telemetry.log_records import LOG_EVENTS
 from otel_loopguard.telemetry.settings import Settings
 from otel_loopguard.testing import guarded
@@ -94,6 +96,20 @@ def test_each_refusal_is_a_warning(caplog: pytest.LogCaptureFixture) -> None:
     assert warning.getMessage().startswith(told)
     assert warning.getMessage().endswith("/docs/how-to/refused-too-much.md")  # why the limit is 3, and how to raise it
     assert caplog.text.count("OTEL_PYTHON_LOOPGUARD_ACTION=observe") == 2  # at start, and in the first refusal
+
+
+def test_a_policy_that_counts_calls_says_so(caplog: pytest.LogCaptureFixture) -> None:
+    """Its words are those of the count: nobody has looked at results."""
+    numbers = count()
+    with (
+        caplog.at_level(logging.WARNING, "otel_loopguard"),
+        guarded(load_preset("repeat_abort").policy),
+        suppress(ToolLoopError),
+        loopguard.turn(),
+    ):
+        while True:
+            loopguard.call("look", {"path": "a"}, lambda path: f"{path}: {next(numbers)}")
+    assert "at look: same call, for the 4th time (generic_repeat, limit 4)" in caplog.text
 
 
 def messages(caplog: pytest.LogCaptureFixture) -> list[str]:

@@ -109,7 +109,7 @@ class SeenCalls:
             _forget_oldest(known)
 
     def _tokens_of(self, usage: Usage) -> Tokens:
-        return spent([ModelRequest(usage, ())], (), (), self._policy.compiled.prices).all
+        return spent([ModelRequest(usage, ())], (), None, self._policy.compiled.prices).all
 
     def _add_request(self, span: ModelSpan) -> None:
         tokens, inner = self._tokens_of(span.usage), self._inside.pop(span.span, Tokens())

@@ -129,6 +129,8 @@ class Detector:
     """True if the user has declared its limits, so that they hold whatever a call returns."""
     judges_lost: bool = False
     """True if ``after`` judges only runs of calls whose earlier result the model has lost."""
+    title: str = ""
+    """A few words for a log line, if they are not those of ``about``."""
     about: About | None = None
     """Left open in a further row of a mode, which has only checks."""
 

@@ -177,6 +177,12 @@ class Policy:
         found = COUNTED_ROWS.get(mode) if self.counting == "calls" else None
         return found or ROWS.get(mode) or self.own_rows.get(mode)
 
+    def title(self, mode: str) -> str:
+        """Return a few words about the loops of a mode; an empty text if there are none."""
+        rows = (self.row(mode), ROWS.get(mode))
+        words = (one.title or (one.about.title if one.about else "") for one in rows if one is not None)
+        return next(filter(None, words), "")
+
     def rule(self, mode: str) -> Rule:
         """Return the rule of a mode, with defaults filled in; an empty rule if there is no such mode."""
         base = DEFAULT_RULES.get(mode)

@@ -52,6 +52,7 @@ ROW = Detector(
     before=before,
     after=after,
     may_trip_from=may_trip_from,
+    title="same call",
     refusal="{tool} was called with these arguments {before} times already.",
     nudge="{tool} has now been called {count} times with these arguments.",
     reasons=lost.ROW.reasons,

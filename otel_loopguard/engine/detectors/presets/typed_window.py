@@ -85,6 +85,7 @@ POLLS = Detector(
     refusal="{tool} was asked the same {before} times already.",
     nudge="{tool} was asked the same {count} times now: wait longer between checks, or say so.",
     advice=poll_no_progress.ROW.advice,
+    title="same poll",
 )
 
 # --- J cycles of two calls in turn, whatever they return; a poll that moves begins a new row ---------------------
@@ -144,6 +145,7 @@ ALL = Detector(
     rule=Rule(nudge=0, block=30),
     before=all_before,
     may_trip_from=lambda rule: {Counter.CALLS: lowest(rule.block)},
+    title="a call in too short a time",
     reasons={
         "window": Sentences(
             "{before} tool calls were made in too short a time.", "{count} tool calls were made in a short time."
