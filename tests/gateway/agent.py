@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import httpx
 
+from otel_loopguard.gateway.gateway import END
 from tests.gateway.proxy import ANTHROPIC, KEY, OPENAI
 from tests.models.toolbox import Toolbox, described
 from tests.models.wire import WIRES, Json, Step, events_of
@@ -48,6 +49,8 @@ class Agent:
         self.more = {"model": MODELS[api], "stream": stream, **body}
         self.urls = urls
         """The address for each request."""
+        self.end: str | None = None
+        """How the proxy says that the turn has ended, in its last response; None if it does not say so."""
 
     def ask(self, question: str) -> str:
         """Ask until the model answers."""
@@ -75,6 +78,7 @@ class Agent:
         body = self.wire.body(self.entries, [self.wire.tool(*one) for one in described(self.tools)], **self.more)
         with httpx.Client(timeout=60, verify=False) as client:
             response = client.post(next(self.urls) + self.wire.path, json=body, headers=self.headers)
+        self.end = response.headers.get(END)
         if response.status_code != 200:
             raise RefusedError(response)
         return self.wire.read_events(events_of(response.text)) if self.stream else self.wire.read(response.json())

@@ -7,12 +7,13 @@ agents in other languages, a proxy without a store, and answers compared with th
 from __future__ import annotations
 
 import itertools
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
 from otel_loopguard import semconv
+from otel_loopguard.guard.ending import ABORTED, ANSWERED, CONCLUDED
 from tests.gateway.agent import MODELS, Agent, RefusedError
 from tests.gateway.clients import Ended, Job, Running
 from tests.gateway.provider import DONE, LOOKED, READ, provider
@@ -234,6 +235,22 @@ def test_the_error_has_the_facts_on_each_api(replicas: Replicas, api: str) -> No
     }
     for fact in facts.values():
         assert str(fact) in error["message"]
+
+
+@EACH_API
+@pytest.mark.parametrize(("script", "end"), [("looping", CONCLUDED), ("working", ANSWERED), ("stubborn", ABORTED)])
+def test_the_response_tells_how_the_turn_ended(replicas: Replicas, api: str, script: str, end: str) -> None:
+    """In a header of a whole reply, and of the error; a reply with calls has none."""
+    agent = replicas.agent(api)
+    agent.entries.append(agent.wire.user(f"task-{script}8{api}: who owns it?"))
+    step, ends = agent.send(), []
+    with suppress(RefusedError):
+        while step.calls:
+            ends.append(agent.end)
+            agent.take(step)
+            step = agent.send()
+    assert agent.end == end
+    assert set(ends) == {None}
 
 
 @EACH_API
