@@ -249,8 +249,6 @@ def _count(state: State, began: Began, record: Record, facts: OutcomeFacts, now:
     update.end(history, record, facts, state.fingerprinter, now)
     if history.window is not None:
         history.window.end(record)
-    if state.is_recorded and record.resolved.tool.contract.reuse and not record.error:
-        state.reusable = {*state.reusable, record.key}
     if record.trip is not None or not began.judged:
         return None
     return decide.after(history, record, state.compiled, state.ceiling)

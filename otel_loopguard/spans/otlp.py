@@ -137,6 +137,11 @@ class RecordedCall(NamedTuple):
         return self.span.own and self.span.view.attributes.get(semconv.HAS_RUN) is True
 
     @property
+    def request_was_read(self) -> bool:
+        """True if the guard read the model request that wrote the call, or that brought its result."""
+        return self.has_run or self.usage is not None
+
+    @property
     def stopped_by_user(self) -> bool:
         """True if the guard refused the call because the user asked the run to stop."""
         return self.span.view.attributes.get(semconv.MODE) == USER_STOP

@@ -102,9 +102,12 @@ class PolicyJudge:
         """Make the judge again in another process, with the same key."""
         return PolicyJudge, (self.compiled.policy,)
 
-    def state(self, fingerprinter: Fingerprinter | None = None) -> State:
-        """Return the state of a new turn of recorded calls. Fingerprints are this fingerprinter's, or the policy's."""
-        return State(self.compiled, is_recorded=True, fingerprinter=fingerprinter)
+    def state(self, fingerprinter: Fingerprinter | None = None, *, refuses: bool = False) -> State:
+        """Return the state of a new turn of recorded calls. Fingerprints are this fingerprinter's, or the policy's.
+
+        ``refuses``: return that of a guarded turn, in which a refused call does not run.
+        """
+        return State(self.compiled, is_recorded=not refuses, fingerprinter=fingerprinter)
 
     @property
     def turns_by(self) -> str:

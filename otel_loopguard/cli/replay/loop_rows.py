@@ -13,7 +13,7 @@ from otel_loopguard.cli.replay.judge import shown_tool
 from otel_loopguard.engine.vocabulary import Action
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from otel_loopguard.cli.replay.recorded_turn import JudgedCall
 
@@ -37,55 +37,125 @@ class LoopCall(NamedTuple):
     fate: str = RAN
     """``RAN``, ``REUSED``, ``REFUSED``, ``ENDED`` or ``AFTER``."""
     ends: Action | None = None
-    """``ABORT`` if the run ends at this call, ``CONCLUDE`` if the model is asked for its answer."""
+    """``ABORT`` if the run ends at this call, ``CONCLUDE`` if the tools are withdrawn after it."""
     is_observed: bool = False
     """True if it ran because the policy only observes."""
     would_be_refused: bool = False
     """True if it was made, and a guard would refuse it."""
+    ends_if_it_calls_on: bool = False
+    """True if the run ends at this call, of a model that calls although its tools are withdrawn."""
+
+
+class Figures(NamedTuple):
+    """What happens to the calls of a turn until its end."""
+
+    ran: int
+    """The number of calls that run."""
+    refused: int
+    """The number of calls that are refused."""
+    end: int
+    """The position of the last call, or of the one at which the run ends."""
 
 
 class GuardedTurn(NamedTuple):
-    """What a guarded turn does with the calls of a recorded one, or of a part of it."""
+    """What a guarded turn does with the calls of a recorded one, or of a part of it.
+
+    Where the tools are withdrawn, it ends if the model answers. No recording tells whether it would.
+    """
 
     ran: int
     """The number of calls that run."""
     refused: int
     """The number of calls that are refused."""
     end: int | None
-    """The position of the call at which the turn ends; None if it goes on."""
+    """The position of the last call if the turn ends: the run is ended at it, or the tools are withdrawn after it.
+
+    None if the turn goes on, -1 if it has ended in an earlier part.
+    """
     rows: list[str]
+    is_concluded: bool = False
+    """True if the turn ends because the tools are withdrawn."""
+    if_it_calls_on: Figures | None = None
+    """What the turn does if its model goes on as recorded without tools, and is then ended; else None."""
 
 
 def guarded(
-    folded: Iterable[JudgedCall], *, withdraws: bool, is_over: bool = False, was_guarded: bool = False
+    folded: Iterable[JudgedCall],
+    made: Iterable[JudgedCall],
+    *,
+    withdraws: bool,
+    is_over: bool = False,
+    was_guarded: bool = False,
 ) -> GuardedTurn:
-    """Return what a guarded turn does with these judged calls.
+    """Return what a guarded turn does with these recorded calls.
 
-    ``withdraws``: the guard reads the model's requests, so it can withdraw the tools; the model then answers.
+    ``folded``: the calls as recorded ones, each of which has run. ``made``: the same calls in a guarded turn.
+    ``withdraws``: the guard reads the model's requests, so it can withdraw the tools.
     ``is_over``: the turn has ended in an earlier part. ``was_guarded``: what follows an end was made all the same.
     """
-    calls: list[LoopCall] = []
-    end = -1 if is_over else None
-    for one in sorted(folded, key=attrgetter("position")):
-        name = shown_tool(one.record.resolved.tool, one.record.registered)
-        trip, has_run = one.trip, one.call.has_run
-        action = Action.OFF if trip is None else trip.action
-        would = action >= Action.REUSE and not has_run
-        ends = None
-        if end is not None:
-            fate = AFTER
-        else:
-            fate = _fate(action) if would else RAN
-            if action is Action.ABORT or (action is Action.CONCLUDE and withdraws):
-                ends, end = action, None if was_guarded else one.position
-        is_loop = trip is not None and trip.verdict > Action.NUDGE
-        mode = "" if trip is None else str(trip.mode)
+    judged = sorted(made, key=attrgetter("position"))
+    endings = (Action.CONCLUDE, Action.ABORT) if withdraws else (Action.ABORT,)
+    fates, at = ([AFTER] * len(judged), None) if is_over else _fates(judged, () if was_guarded else endings)
+    is_concluded = at is not None and _action(judged[at]) is Action.CONCLUDE
+    on, on_at = _fates(judged, (Action.ABORT,)) if is_concluded else ([], None)
+    calls = []
+    recorded = {one.position: one for one in folded}  # one that still runs is in a later part
+    for number, (guarded_one, fate) in enumerate(zip(judged, fates, strict=True)):
+        one = recorded.get(guarded_one.position, guarded_one)
+        trip, action = one.trip, _action(guarded_one)
         calls.append(
-            LoopCall(name, one.record.arguments, mode, is_loop, fate, ends, would_be_refused=would and not was_guarded)
+            LoopCall(
+                shown_tool(one.record.resolved.tool, one.record.registered),
+                one.record.arguments,
+                "" if trip is None else str(trip.mode),
+                trip is not None and trip.verdict > Action.NUDGE,
+                fate,
+                action if number == at or (was_guarded and action in endings) else None,
+                would_be_refused=is_refusable(one) and not was_guarded,
+                ends_if_it_calls_on=number == on_at,
+            )
         )
-    fates = [call.fate for call in calls]
-    refused = fates.count(REFUSED) + fates.count(REUSED)
-    return GuardedTurn(fates.count(RAN), refused, end, list(rows(calls)))
+    end = -1 if is_over else None if at is None else judged[_last(fates)].position
+    figures = None if on_at is None else Figures(on.count(RAN), _refused(on), judged[on_at].position)
+    return GuardedTurn(fates.count(RAN), _refused(fates), end, list(rows(calls)), is_concluded, figures)
+
+
+def _fates(judged: Sequence[JudgedCall], endings: Collection[Action]) -> tuple[list[str], int | None]:
+    """Return the fate of each call of a turn that these actions end, and the number of the call at which it ends.
+
+    The other calls of the model's message are made all the same, but those that the executor of an ended run makes.
+    """
+    fates: list[str] = []
+    at = None
+    for number, one in enumerate(judged):
+        action = _action(one)
+        if at is not None:
+            step, is_ended = one.call.step, _action(judged[at]) is Action.ABORT
+            if step is None or step != judged[at].call.step or (is_ended and not one.call.has_run):
+                fates += [AFTER] * (len(judged) - number)
+                break
+        elif action in endings:
+            at = number
+        fates.append(_fate(action) if is_refusable(one) else RAN)
+    return fates, at
+
+
+def _action(one: JudgedCall) -> Action:
+    return Action.OFF if one.trip is None else one.trip.action
+
+
+def is_refusable(one: JudgedCall) -> bool:
+    """Return True if the call would be refused: one that has run before the guard learns of it cannot be."""
+    return _action(one) >= Action.REUSE and not one.call.has_run
+
+
+def _refused(fates: Sequence[str]) -> int:
+    return fates.count(REFUSED) + fates.count(REUSED)
+
+
+def _last(fates: Sequence[str]) -> int:
+    """Return the number of the last call of a turn that has an end."""
+    return (fates.index(AFTER) if AFTER in fates else len(fates)) - 1
 
 
 def _fate(action: Action) -> str:
@@ -126,6 +196,8 @@ def _row(calls: list[LoopCall]) -> str:
         if any(call.ends is action for call in calls):
             parts.append(f"{words} {[call.ends for call in calls].index(action) + 1:,}")
             break
+    at = next((number for number, call in enumerate(calls, 1) if call.ends_if_it_calls_on), None)
+    further = "" if at is None else f"; if the model calls on, the run ends at {at:,}"
     would = sum(call.would_be_refused for call in calls)
     figure = f" ({would:,} of {len(calls):,} would have been refused)" if would else ""
-    return f"{names} x{len(calls):,}: {', '.join(parts)}{figure}"
+    return f"{names} x{len(calls):,}: {', '.join(parts)}{further}{figure}"

@@ -6,7 +6,7 @@ from math import isfinite
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from otel_loopguard.cli.replay.judge import trips_of
-from otel_loopguard.cli.replay.loop_rows import guarded
+from otel_loopguard.cli.replay.loop_rows import guarded, is_refusable
 from otel_loopguard.cli.replay.recorded_turn import JudgedCall, RecordedTurn
 from otel_loopguard.cli.replay.summary import Missing
 from otel_loopguard.engine.conversation_memory import PlaceInConversation
@@ -63,7 +63,7 @@ class _CallOfRun:
     """A call of a run, as ``RecordedTurn`` takes it."""
 
     __slots__ = ("_fields", "_tools")
-    has_run = stopped_by_user = False
+    has_run = request_was_read = stopped_by_user = False
 
     def __init__(self, fields: Call, tools: frozenset[str] | None) -> None:
         self._fields = fields
@@ -111,7 +111,10 @@ def replay(run: RecordedRun, judge: PolicyJudge) -> tuple[list[TripOfRun], dict[
     """
     trips, turns = [], {}
     for number, folded in judged_turns(run, judge):
-        turns[number] = guarded(folded, withdraws=False)  # nobody knows whether the requests would be read
+        made = folded
+        if any(map(is_refusable, folded)):
+            made = _judged(run, number, judge.state(FINGERPRINTER, refuses=True))
+        turns[number] = guarded(folded, made, withdraws=False)  # nobody knows whether the requests would be read
         trips += trips_of(folded, number, turns[number].end)
     return trips, turns
 
@@ -119,16 +122,21 @@ def replay(run: RecordedRun, judge: PolicyJudge) -> tuple[list[TripOfRun], dict[
 def judged_turns(run: RecordedRun, judge: PolicyJudge) -> Iterator[tuple[int, list[JudgedCall]]]:
     """Judge a run, and yield the position of each turn that has calls, with the calls in the order of their ends."""
     memory = ConversationMemories() if judge.compiled.remembers else None
-    for number, calls in enumerate(turn["calls"] for turn in run.turns):
-        if not calls:
-            continue
-        folded: list[JudgedCall] = []
-        turn = RecordedTurn(judge.state(FINGERPRINTER), folded.append)
-        turn.state.place = None if memory is None else PlaceInConversation(memory, "", number)
-        for call in calls:
-            turn.begin(_CallOfRun(call, run.tools))
-        turn.end_until(None)
-        yield number, folded
+    for number, turn in enumerate(run.turns):
+        if turn["calls"]:
+            state = judge.state(FINGERPRINTER)
+            state.place = None if memory is None else PlaceInConversation(memory, "", number)
+            yield number, _judged(run, number, state)
+
+
+def _judged(run: RecordedRun, number: int, state: State) -> list[JudgedCall]:
+    """Judge the calls of one turn of a run."""
+    folded: list[JudgedCall] = []
+    turn = RecordedTurn(state, folded.append)
+    for call in run.turns[number]["calls"]:
+        turn.begin(_CallOfRun(call, run.tools))
+    turn.end_until(None)
+    return folded
 
 
 def missing(run: RecordedRun) -> tuple[Missing, ...]:

@@ -51,6 +51,10 @@ class JudgeableCall(Protocol):
         """True if a model request had the call with its result: it had run before the guard learned of it."""
 
     @property
+    def request_was_read(self) -> bool:
+        """True if the guard read the model request that wrote the call, or that brought its result."""
+
+    @property
     def stopped_by_user(self) -> bool:
         """True if the call was refused because the user asked the run to stop."""
 
@@ -93,11 +97,17 @@ class RecordedTurn:
     """A turn of recorded calls, judged by one policy."""
 
     def __init__(self, state: State, over: Callable[[JudgedCall], None]) -> None:
-        """``state`` is that of a new turn. ``over`` gets each call when it is over."""
+        """``over`` gets each call when it is over. ``state`` is that of a new turn.
+
+        If its calls are recorded ones, each has run, also if it trips; else it is a guarded turn, whose model makes the
+        recorded calls and whose refused calls do not run.
+        """
         self.state = state
         self.timeline = Timeline(state.history)
         self.calls = 0
         """The number of calls that have begun."""
+        self.requests_are_read = False
+        """True if the guard reads the model's requests: then it can withdraw the tools."""
         self._over = over
         self._has_own = bool(state.compiled.custom)
 
@@ -109,6 +119,9 @@ class RecordedTurn:
             self._end(one)
         if call.thought:  # a call that was refused has ended no thought: that counts for the next call, too
             self._think(call.thought - self.state.history.thinking)
+        self.requests_are_read = self.requests_are_read or call.request_was_read
+        if self.requests_are_read and self.state.history.concluded_before(timeline.written):
+            fold(self.state, Concluded(position), timeline.now)  # the request that wrote the call had no tools
         event, now = call.began(position, self.state, timeline.written), timeline.now
         if call.has_run:  # it is judged at once, with the result that the request has
             timeline.add(_Running(position, call, event, None, now), call.ended)
@@ -119,7 +132,8 @@ class RecordedTurn:
             event = event._replace(custom=own)
         verdict = fold(self.state, event, now)
         record: Any = verdict.record
-        if event.ran is False:
+        is_refused = not self.state.is_recorded and verdict.action is not None and verdict.action > Action.NUDGE
+        if event.ran is False or is_refused:
             self._over(JudgedCall(position, call, record, verdict.trip, in_vain=not call.stopped_by_user))
         else:
             timeline.add(_Running(position, call, event, record, now), call.ended)
@@ -153,6 +167,7 @@ class RecordedTurn:
         verdict = self._fold_end(
             Ended(position, event, record, facts, child_news=child_news, finds=self._has_own and event.judged)
         )
+        self._keep(record)
         in_vain = record.ran_in_vain or (trip is not None and trip.verdict >= Action.REUSE)
         self._over(JudgedCall(position, call, record, trip or _shown(verdict.trip, event), verdict.recovered, in_vain))
 
@@ -167,8 +182,6 @@ class RecordedTurn:
     def _ran(self, one: _Running) -> None:
         position, call, event, _, begun = one
         state, now = self.state, self.timeline.now
-        if state.history.concluded_before(event.written):
-            fold(state, Concluded(position), now)  # the request had no tools
         if self._has_own and event.judged:
             own = custom_trips(_FAULTS, state.compiled, state.history, opened(state, event, begun))
             event = event._replace(custom=own)
@@ -177,8 +190,14 @@ class RecordedTurn:
         ran = 0.0 if now is None or begun is None else now - begun
         verdict = self._fold_end(Ran(position, event, ended, ran))
         record: Any = verdict.record
+        self._keep(record)
         in_vain = record.ran_in_vain or (verdict.trip is not None and verdict.trip.verdict >= Action.REUSE)
         self._over(JudgedCall(position, call, record, _shown(verdict.trip, event), verdict.recovered, in_vain))
+
+    def _keep(self, record: Record) -> None:
+        """Note that the result of a call could be given again, if its tool allows that."""
+        if record.resolved.tool.contract.reuse and not record.error:
+            self.state.reusable = {*self.state.reusable, record.key}
 
 
 def _shown(trip: Trip | None, event: Began) -> Trip | None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from otel_loopguard import semconv
 from otel_loopguard.cli.replay.judge import TripOfRun, reached, trips_of
-from otel_loopguard.cli.replay.loop_rows import GuardedTurn, guarded
+from otel_loopguard.cli.replay.loop_rows import GuardedTurn, guarded, is_refusable
 from otel_loopguard.cli.replay.recorded_turn import JudgedCall, RecordedTurn
 from otel_loopguard.cli.replay.token_sums import requests_of, spent
 from otel_loopguard.engine.vocabulary import Action
@@ -68,7 +68,7 @@ class JudgedTurn(NamedTuple):
 class _OpenTurn:
     """A turn of which a part may have been judged, with its state for each judge."""
 
-    __slots__ = ("calls", "folded", "is_over", "reached", "turns")
+    __slots__ = ("calls", "folded", "guarded", "is_over", "made", "reached", "turns")
 
     def __init__(self, judges: list[PolicyJudge]) -> None:
         self.calls = 0
@@ -76,6 +76,12 @@ class _OpenTurn:
         """The calls that are over and not handed out yet, for each judge."""
         self.turns = [
             RecordedTurn(judge.state(), of_judge.append) for judge, of_judge in zip(judges, self.folded, strict=True)
+        ]
+        self.made: list[list[JudgedCall]] = [[] for _ in judges]
+        """The same calls as a guarded turn makes them."""
+        self.guarded = [
+            RecordedTurn(judge.state(refuses=True), of_judge.append)
+            for judge, of_judge in zip(judges, self.made, strict=True)
         ]
         self.is_over = [False] * len(judges)
         """True where a guarded turn has ended in a part that was judged."""
@@ -237,18 +243,17 @@ class SpanBuffer:
         sums: tuple[TokensSpent, ...] = ()
         guarded_turns: tuple[GuardedTurn, ...] = ()
         was_guarded = any(map(_was_guarded, ready))
-        withdraws = was_guarded or any(call.usage is not None for call in calls)
         judged = zip(self._judges, turn.turns, turn.folded, turn.is_over, strict=True)
         for number, (judge, recorded, folded, is_over) in enumerate(judged):
             recorded.state.place = judge.place_of(name, ready[0], self.ancestry) if ready else None
-            for one in in_order:
-                if isinstance(one, ModelSpan):
-                    recorded.think(one)
-                else:
-                    recorded.begin(one)
-            if is_last:
-                recorded.end_until(None)
-            one_turn = guarded(folded, withdraws=withdraws, is_over=is_over, was_guarded=was_guarded)
+            _feed(recorded, in_order, is_last=is_last)
+            made = folded
+            # Without a refusal a whole turn is the same.
+            if not was_guarded and (not is_last or turn.calls or any(map(is_refusable, folded))):
+                _feed(turn.guarded[number], in_order, is_last=is_last)
+                made = turn.made[number]
+            withdraws = recorded.requests_are_read
+            one_turn = guarded(folded, made, withdraws=withdraws, is_over=is_over, was_guarded=was_guarded)
             guarded_turns = (*guarded_turns, one_turn)
             turn.is_over[number] = one_turn.end is not None
             found = trips_of(folded, end=one_turn.end)
@@ -256,6 +261,7 @@ class SpanBuffer:
             trips = (*trips, found)
             sums = (*sums, spent(written, in_vain, one_turn.end, judge.compiled.prices))
             folded.clear()
+            turn.made[number].clear()
         begin, earlier = turn.calls, turn.reached
         turn.calls += len(calls)
         if turn.calls:
@@ -264,6 +270,17 @@ class SpanBuffer:
         results = sum(call.has_arguments and not call.has_result for call in calls)
         missing = arguments, results
         return JudgedTurn(name.id, len(calls), trips, own, *missing, begin, calls, sums, earlier, guarded_turns)
+
+
+def _feed(turn: RecordedTurn, in_order: list[RecordedCall | ModelSpan], *, is_last: bool) -> None:
+    """Judge these calls, and the model requests between them."""
+    for one in in_order:
+        if isinstance(one, ModelSpan):
+            turn.think(one)
+        else:
+            turn.begin(one)
+    if is_last:
+        turn.end_until(None)
 
 
 def _was_guarded(span: ToolSpan) -> bool:

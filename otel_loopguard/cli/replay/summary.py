@@ -67,7 +67,7 @@ class Summary:
         self.tools: Counter[tuple[str, str]] = Counter()
         self.loops: list[tuple[str, str]] = []
         """The names of runs or turns, and the rows of their loops: the first ones."""
-        self.all_loops = self.ran = self.refused_calls = self.ended = self.repeats = self.refusable = 0
+        self.all_loops = self.ran = self.refused_calls = self.asked = self.ended = self.repeats = self.refusable = 0
         self.spent = TokensSpent()
         self.strongest = Action.OFF
 
@@ -86,7 +86,8 @@ class Summary:
         for name, turn in (guarded or {}).items():
             self.ran += turn.ran
             self.refused_calls += turn.refused
-            self.ended += turn.end is not None and turn.end >= 0
+            self.asked += turn.is_concluded
+            self.ended += turn.end is not None and turn.end >= 0 and not turn.is_concluded
             self.all_loops += len(turn.rows)
             self.loops += [(name, row) for row in turn.rows[: MOST_LOOPS - len(self.loops)]]
         if not trips:
@@ -145,6 +146,8 @@ def _guarded(summary: Summary) -> str:
     parts = [f"{summary.ran:,} ran"]
     if summary.refused_calls:
         parts.append(f"{summary.refused_calls:,} refused")
+    if summary.asked:
+        parts.append(f"{counted(summary.asked, 'turn')} asked for an answer")
     if summary.ended:
         parts.append(f"{counted(summary.ended, 'turn')} ended by the guard")
     return f"Guarded: {', '.join(parts)}."

@@ -13,7 +13,7 @@ from otel_loopguard.cli.replay.loop_rows import LoopCall
 from otel_loopguard.engine.quoting import clean_name
 from otel_loopguard.engine.vocabulary import Action
 from otel_loopguard.spans.ancestry import Ancestry
-from otel_loopguard.spans.otlp import spans_of
+from otel_loopguard.spans.otlp import ToolSpan, spans_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,6 +31,8 @@ class Loops:
     def __init__(self, spans: Path) -> None:
         """Read a file of OTLP JSON lines. A line that is not whole is left out: its process was killed."""
         self._turns: dict[str, dict[int, LoopCall]] = {}
+        read: set[str] = set()
+        """The turns whose model requests the guard reads, so that it can withdraw the tools."""
         ancestry = Ancestry()
         with spans.open("rb") as lines:
             for line in lines:
@@ -39,9 +41,12 @@ class Loops:
                 except orjson.JSONDecodeError:
                     continue
                 for span in found:
-                    if getattr(span, "own", False):
+                    if isinstance(span, ToolSpan) and span.own:
+                        if span.read().request_was_read:
+                            read.add(span.turn)
+                        call = _call(span.view.attributes, withdraws=span.turn in read)
                         # A call that was resumed has a second span, which replaces the first.
-                        self._turns.setdefault(span.turn, {})[span.order[0]] = _call(span.view.attributes)  # type: ignore[union-attr]  # a tool span
+                        self._turns.setdefault(span.turn, {})[span.order[0]] = call
         self.rows = [row for calls in self._turns.values() for row in loop_rows.rows(list(calls.values()))]
         """A row for each loop, such as ``search_orders x10: 2 ran, 7 refused, run ended at 10``."""
 
@@ -57,7 +62,7 @@ class Loops:
         return sum(map(len, self._turns.values()))
 
 
-def _call(attributes: Mapping[str, Any]) -> LoopCall:
+def _call(attributes: Mapping[str, Any], *, withdraws: bool) -> LoopCall:
     def action(name: str) -> Action:
         return _ACTIONS.get(attributes.get(name, ""), Action.OFF)
 
@@ -69,6 +74,6 @@ def _call(attributes: Mapping[str, Any]) -> LoopCall:
         str(attributes.get(semconv.MODE, "")),
         is_loop,
         loop_rows.RAN if has_run else _FATES.get(str(outcome), loop_rows.RAN),
-        taken if taken >= Action.CONCLUDE else None,
+        taken if taken is Action.ABORT or (taken is Action.CONCLUDE and withdraws) else None,
         is_observed=is_loop and taken < Action.REUSE and not has_run,
     )

@@ -31,6 +31,12 @@ def test_the_end_is_named_by_its_call_counted_from_1():
     ]
 
 
+def test_the_end_of_a_model_that_calls_on_is_named_apart():
+    """No recording tells whether a model answers once its tools are withdrawn."""
+    calls = [looped(), looped(ends=Action.CONCLUDE), looped(fate=AFTER, ends_if_it_calls_on=True)]
+    assert list(rows(calls)) == ["search x3: 2 ran, tools withdrawn at 2; if the model calls on, the run ends at 3"]
+
+
 def test_two_loops_of_a_turn_are_two_rows():
     """They have other calls, and other modes."""
     calls = [looped(fate=REFUSED), looped("read", 2, "poll_no_progress", fate=REUSED)]

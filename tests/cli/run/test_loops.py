@@ -33,6 +33,7 @@ def trip(action, outcome="blocked", *, mode="generic_repeat", verdict=None):
     return {"mode": mode, "verdict": verdict or action, "action": action, "outcome": outcome}
 
 
+CONCLUDE = trip("conclude", "blocked")
 NUDGE, BLOCK, ABORT = trip("nudge", "nudged"), trip("block"), trip("abort", "aborted")
 SIMILAR = trip("block", mode="similar_query")
 
@@ -45,6 +46,12 @@ SIMILAR = trip("block", mode="similar_query")
         (
             [("a", "look", 1, {}), ("a", "look", 1, NUDGE), *[("a", "look", 1, BLOCK)] * 2, ("a", "look", 1, ABORT)],
             ["look x5: 2 ran, 2 refused, run ended at 5"],
+        ),
+        # Tools are withdrawn only where the requests are read: then a call has the tokens of its request.
+        ([("a", "look", 1, {}), ("a", "look", 1, CONCLUDE)], ["look x2: 1 ran, 1 refused"]),
+        (
+            [("a", "look", 1, {"model.name": "gpt-4.1"}), ("a", "look", 1, CONCLUDE)],
+            ["look x2: 1 ran, 1 refused, tools withdrawn at 2"],
         ),
         ([("a", "look", 1, {}), ("a", "look", 2, {}), ("a", "look", 1, BLOCK)], ["look x2: 1 ran, 1 refused"]),
         ([("a", "look", n, SIMILAR if n > 2 else {}) for n in range(6)], ["look x6: 3 ran, 3 refused"]),
