@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
+from otel_loopguard import semconv
 from otel_loopguard.testing import guarded
 from tests.models.scripts import Looping, Working, call
 from tests.models.server import Server
 from tests.models.toolbox import Toolbox
+from tests.two_figures import done, said, watched
 
 if TYPE_CHECKING:
     from tests.models.scripts import Script, Step
@@ -156,6 +158,38 @@ def test_a_loop_ends(program):
     assert program.ends in ended.text
     assert len(ended.server.exchanges) <= MOST
     assert max(Counter(map(str, ended.runs)).values(), default=0) <= program.repeats
+
+
+NOT_AS_SAID = {
+    "crewai": "it ends a run of five equal calls itself, so an observed one has no more",
+    # A watch says that the run ends at the 13th call. The tools of the guarded program are withdrawn after the 9th.
+    "llama_index": "its calls have no tokens of a request, so no recording tells that the requests are read",
+    "smolagents": "as llama_index",
+    "mini_swe_agent": "it takes an answer for a mistake, and asks again in another turn",
+}
+"""The programs of which a watch cannot tell what a guarded one does, and why. The last one but of a stubborn model."""
+
+
+@pytest.mark.parametrize(
+    ("program", "stubborn"),
+    [
+        pytest.param(program, stubborn, id=f"{program.name}-{'stubborn' if stubborn else 'answers'}")
+        for program in PROGRAMS
+        for stubborn in (False, True)
+        if program.name not in NOT_AS_SAID or (program.name == "mini_swe_agent" and stubborn)
+    ],
+)
+def test_a_guarded_program_does_what_a_watch_has_said(program, stubborn):
+    """Calls run and are refused as it has said, whether the model answers without its tools or calls on."""
+
+    def looping():
+        return Looping(*program.looping, answer=LOOKED, rounds=14, stubborn=stubborn)
+
+    turn = watched(lambda: run(program, looping()))
+    with guarded() as recording:
+        ended = run(program, looping())
+    ran = sum(outcome not in semconv.REFUSED_OUTCOMES for outcome in recording.outcomes)
+    assert done(recording, ran, ended=STOPPED in ended.text) == said(turn, calls_on=stubborn)
 
 
 @EACH

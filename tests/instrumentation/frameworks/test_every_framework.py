@@ -20,12 +20,14 @@ from otel_loopguard.testing import SCENARIOS, Ask, Recording, assert_no_trip, as
 from otel_loopguard.turns.scope import current_scope
 from tests.instrumentation.frameworks.looking import assert_nothing_left, attribute, calls, fetch, look
 from tests.scripted import frameworks
+from tests.two_figures import done, said, watched
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 ALONE = {"langchain", "mcp", "openai-agents", "pydantic-ai"}
 """Frameworks whose own files have all of this."""
-FRAMEWORKS = {of: framework for of, framework in frameworks().items() if of not in ALONE}
+EVERY_FRAMEWORK = frameworks()
+FRAMEWORKS = {of: framework for of, framework in EVERY_FRAMEWORK.items() if of not in ALONE}
 DRIVERS = [
     (of, framework, name, driver)
     for of, framework in FRAMEWORKS.items()
@@ -52,6 +54,7 @@ def has_scenario(framework: Any, driver: str, scenario: str) -> bool:
 
 
 EACH = each_driver()
+PATHS = {"equal": "a" * 16, "laps": "abc" * 8, "after_news": "aaaabaaaacdefaaaa"}
 ABORTS = Policy(abort_after=1)
 LOOK = {"look": look}
 
@@ -110,6 +113,37 @@ def test_an_abort_among_parallel_calls_ends_the_run(framework: Any, name: str, d
         assert isinstance(driver(LOOK, steps).error, ToolLoopError)
         assert "aborted" in recording.outcomes
         assert_nothing_left(recording)
+
+
+@pytest.mark.parametrize("paths", PATHS.values(), ids=PATHS)
+@pytest.mark.parametrize(
+    "driver",
+    [
+        pytest.param(driver, id=f"{of}-{name}")
+        for of, framework in EVERY_FRAMEWORK.items()
+        for name, driver in framework.DRIVERS.items()
+        if has_scenario(framework, name, "stuck")
+    ],
+)
+def test_a_guarded_run_does_what_a_watch_has_said(driver: Any, paths: str) -> None:
+    """As many calls run, as many are refused, and the run ends where the watch has said.
+
+    Each message makes one call. Those that threads make at once, for one message, end in another order in each run.
+    """
+    ran = []
+
+    def look(path: str) -> str:
+        """Look at something."""
+        ran.append(path)
+        return f"there is {path}"
+
+    turn = watched(lambda: driver({"look": look}, calls(paths)))
+    ran.clear()
+    with guarded() as recording:
+        error = driver({"look": look}, calls(paths)).error
+        did = done(recording, len(ran), ended=isinstance(error, ToolLoopError))
+    assert did == said(turn, calls_on=True)
+    assert did.refused
 
 
 @with_each("AT_ONCE")

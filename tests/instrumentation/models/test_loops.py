@@ -18,9 +18,10 @@ from otel_loopguard.testing import guarded
 from tests.instrumentation.models.recording import Exchange, nudge, recorded
 from tests.instrumentation.processes import NOTHING_EXPORTED, clean_environment
 from tests.models.loops import installed, run
-from tests.models.scripts import Failing, Looping, Slow, Working, call
+from tests.models.scripts import Failing, Looping, Obedient, Slow, Working, call
 from tests.models.server import Server
 from tests.models.toolbox import Toolbox
+from tests.two_figures import done, said, watched
 
 LOOPS = installed()
 if not LOOPS:
@@ -216,6 +217,44 @@ def test_calls_of_one_message_are_judged_alike_on_every_api(name: str) -> None:
     assert server.rejected == []
     assert len(server.exchanges) == 11
     assert recording.outcomes == [*["executed"] * 5, *["nudged"] * 15]
+
+
+def looped(name: str, script: Any) -> tuple[int, bool]:
+    """Run a loop. Return how often its tools ran, and whether ``ToolLoopError`` ended it."""
+    tools, is_ended = Toolbox(), True
+    with Server(script).running() as server, suppress(ToolLoopError):
+        run(LOOPS[name], server.url, QUESTION, tools)
+        is_ended = False
+    return len(tools.runs), is_ended
+
+
+@pytest.mark.parametrize("name", [name for name in (*OF_EACH_API, "openai.chat_stream") if name in LOOPS])
+@pytest.mark.parametrize("step", [READ, (READ, SEARCH)], ids=["one", "two"])
+@pytest.mark.parametrize("stubborn", [False, True], ids=["answers", "stubborn"])
+def test_a_guarded_program_does_what_a_watch_has_said(name: str, step: Any, *, stubborn: bool) -> None:
+    """As many calls run, and it ends where the watch has said, whether the model answers without tools or calls on."""
+    turn = watched(lambda: looped(name, Looping(step, rounds=12)))
+    with guarded() as recording:
+        ran, ended = looped(name, Looping(step, rounds=12, stubborn=stubborn))
+        did = done(recording, ran, ended=ended)
+    assert did == said(turn, calls_on=stubborn)
+    assert turn.is_concluded
+    assert (did.end is not None) == stubborn
+
+
+@pytest.mark.parametrize("name", [name for name in OF_EACH_API if name in LOOPS])
+def test_a_model_that_heeds_the_guard_makes_fewer_calls_than_a_watch_has_said(name: str) -> None:
+    """The figures cannot agree: the observed model was told nothing, so it went on, and that is what is recorded."""
+
+    def script() -> Any:
+        return Obedient(Looping(READ, rounds=12))
+
+    turn = watched(lambda: looped(name, script()))
+    with guarded() as recording:
+        ran, ended = looped(name, script())
+        did = done(recording, ran, ended=ended)
+    assert did == (2, 0, None)
+    assert said(turn, calls_on=False).ran > did.ran
 
 
 def test_requests_that_are_tried_again_are_no_loop() -> None:
