@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, get_args
 
 from otel_loopguard.errors import ToolLoopError
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from otel_loopguard.engine.history.history import History
 
-End: TypeAlias = "Literal['answered', 'concluded', 'aborted', 'cancelled', 'failed']"
+End: TypeAlias = Literal["answered", "concluded", "aborted", "cancelled", "failed"]
 ANSWERED: Final = "answered"
 """The model's last reply has no calls, or the run has returned."""
 CONCLUDED: Final = "concluded"
@@ -22,6 +22,9 @@ CANCELLED: Final = "cancelled"
 """It was broken off: by a cancelled task, Ctrl-C, a closed stream, or a program that left it without an answer."""
 FAILED: Final = "failed"
 """Another exception ended it."""
+
+
+ENDS: Final[tuple[str, ...]] = get_args(End)
 
 
 class EndedTurn(NamedTuple):

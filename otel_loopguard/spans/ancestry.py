@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 MOST_SPANS: Final = 400_000
 MOST_GUARDED: Final = 100_000
 """Traces with spans of the guard."""
+MOST_ENDED: Final = 100_000
+"""Turns of which the end is remembered."""
 _DEEPEST: Final = 64
 """The most parents to follow. It also bounds a span that names itself as its parent."""
 TURNS_BY: Final = ("conversation", "agent_span", "trace")
@@ -81,6 +83,8 @@ class Ancestry:
         self.seen = 0
         """The number of spans that were added."""
         self._guarded: dict[str, None] = {}
+        self.ends: dict[str, str] = {}
+        """How the guard's own turns ended, by their ids."""
 
     def __len__(self) -> int:
         return self._held
@@ -113,6 +117,12 @@ class Ancestry:
         self._guarded[trace] = None
         if len(self._guarded) > MOST_GUARDED:
             del self._guarded[next(iter(self._guarded))]
+
+    def end_turn(self, turn: str, how: str) -> None:
+        """Note how one of the guard's own turns ended. If it went on after that, the last end counts."""
+        self.ends[turn] = how
+        if len(self.ends) > MOST_ENDED:
+            del self.ends[next(iter(self.ends))]
 
     def is_guarded(self, trace: str) -> bool:
         """Return True if this trace has the guard's own spans of its calls."""

@@ -13,6 +13,7 @@ from otel_loopguard.engine.events import Began
 from otel_loopguard.engine.values.emptiness import Emptiness
 from otel_loopguard.engine.values.results import Findings, OutcomeFacts, outcome_facts
 from otel_loopguard.engine.vocabulary import USER_STOP, Kind, Sameness, ToolCall
+from otel_loopguard.guard.ending import ENDS
 from otel_loopguard.spans import dialects
 from otel_loopguard.spans.ancestry import SpanAround
 from otel_loopguard.spans.dialects import SpanView
@@ -262,6 +263,8 @@ def _read_span(
     found = dialects.tool_name(name, attributes, is_server=is_server)
     conversation = dialects.conversation(attributes)
     add_around(ancestry, trace, ids, attributes, conversation, found)
+    if attributes.get(semconv.TURN_END) in ENDS:
+        ancestry.end_turn(str(attributes.get(semconv.TURN_ID)), attributes[semconv.TURN_END])
     if own:
         ancestry.guard(trace)
         tool = str(attributes.get(semconv.TOOL_NAME) or name)

@@ -102,3 +102,12 @@ def test_the_trace_without_new_spans_for_the_longest_time_is_forgotten() -> None
         ancestry.add("one", f"s{number}", "")
         assert len(ancestry) <= 10
     assert ancestry.spans_in("one") > 0
+
+
+def test_the_last_end_of_a_turn_counts_and_old_ones_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run that was interrupted has a span for each part. The number of ends is bounded."""
+    monkeypatch.setattr(f"{Ancestry.__module__}.MOST_ENDED", 2)
+    ancestry = Ancestry()
+    for turn, how in (("a", "answered"), ("b", "cancelled"), ("b", "answered"), ("c", "aborted")):
+        ancestry.end_turn(turn, how)
+    assert ancestry.ends == {"b": "answered", "c": "aborted"}

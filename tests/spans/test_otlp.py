@@ -79,3 +79,12 @@ def test_our_span_without_fingerprints_cannot_be_judged() -> None:
     """Our own span without fingerprints is a call without arguments."""
     call = read({key: value for key, value in OURS.items() if "hash" not in key})
     assert (call.has_arguments, call.has_result) == (False, False)
+
+
+def test_the_end_of_a_turn_is_read_from_its_span() -> None:
+    """A word that is no end is left out."""
+    ancestry = Ancestry()
+    for turn, how in (("a", "aborted"), ("b", "exploded")):
+        span = {"gen_ai.operation.name": "invoke_agent", "loopguard.turn.id": turn, "loopguard.turn.end": how}
+        assert list(otlp.spans_of(line_of(span, name="invoke_agent"), ancestry)) == []
+    assert ancestry.ends == {"a": "aborted"}

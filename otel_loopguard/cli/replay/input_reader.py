@@ -17,7 +17,7 @@ from otel_loopguard.spans import otlp
 from otel_loopguard.spans.dialects import DIALECTS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from otel_loopguard.cli.replay.judge import PolicyJudge
     from otel_loopguard.cli.replay.line_judge import Extract, Outcome
@@ -133,6 +133,11 @@ class InputReader:
                 continue
             self._turns(self._buffer.add(span, line.size // len(spans)))
             self._read += 1
+
+    @property
+    def ends(self) -> Mapping[str, str]:
+        """How the turns of the guard's own spans ended, by their ids, where the recording tells."""
+        return self._buffer.ancestry.ends
 
     @property
     def has_spans(self) -> bool:

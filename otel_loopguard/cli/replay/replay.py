@@ -14,7 +14,7 @@ from otel_loopguard.cli.replay.html import HtmlReport, turns_of
 from otel_loopguard.cli.replay.input_reader import NOTHING_READ, InputReader
 from otel_loopguard.cli.replay.judge import PolicyJudge, TripOfRun
 from otel_loopguard.cli.replay.line_judge import JudgedRun
-from otel_loopguard.cli.replay.summary import Summary, notes, tables, verdict, watch_notes, watch_tables
+from otel_loopguard.cli.replay.summary import Summary, ends_in_words, notes, tables, verdict, watch_notes, watch_tables
 from otel_loopguard.engine.vocabulary import Action
 from otel_loopguard.errors import LoopGuardError
 
@@ -107,6 +107,8 @@ class Replay:
             summary.add(success, found, before, turns)
         if self._json:
             line: dict[str, Any] = {"run_id": judged.run_id, "trips": _as_json(trips[0])}
+            if judged.run_id in self._recording.ends:
+                line["end"] = self._recording.ends[judged.run_id]
             if spent and spent[0].all.requests:
                 line["spent"] = asdict(spent[0])
             if len(trips) > 1:
@@ -121,14 +123,16 @@ class Replay:
 
     def print_tables(self, out: IO[str]) -> None:
         """Print the tables of a replay."""
-        print(f"{counted(self._recording.runs, 'run')}, {counted(self.calls, 'call')}\n", file=out)
+        print(f"{counted(self._recording.runs, 'run')}, {counted(self.calls, 'call')}", file=out)
+        print(*ends_in_words(self._recording.ends.values()), "", sep="\n", file=out)
         for text in tables(self._summaries):
             print(text + "\n", file=out)
 
     def print_watch(self, out: IO[str]) -> None:
         """Print the result of a watch: the verdict, the tables, and what could not be judged."""
         summary = self._summaries[0]
-        print(verdict(summary, self._recording.runs, self.calls) + "\n", file=out)
+        print(verdict(summary, self._recording.runs, self.calls), file=out)
+        print(*ends_in_words(self._recording.ends.values()), "", sep="\n", file=out)
         for text in watch_tables(summary):
             print(text + "\n", file=out)
         self._print_notes(watch_notes(self._recording.missing, summary, self._policies), out)

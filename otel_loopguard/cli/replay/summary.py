@@ -11,6 +11,7 @@ from otel_loopguard.cli.replay.judge import reached
 from otel_loopguard.cli.replay.loop_rows import AFTER
 from otel_loopguard.cli.replay.token_sums import TokensSpent
 from otel_loopguard.engine.vocabulary import Action
+from otel_loopguard.guard.ending import ENDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -151,6 +152,13 @@ def _guarded(summary: Summary) -> str:
     if summary.ended:
         parts.append(f"{counted(summary.ended, 'turn')} ended by the guard")
     return f"Guarded: {', '.join(parts)}."
+
+
+def ends_in_words(ends: Iterable[str]) -> list[str]:
+    """Return a line about how turns ended, such as ``3 turns ended: 2 answered, 1 aborted``; none without turns."""
+    number = Counter(ends)
+    parts = [f"{number[end]:,} {end}" for end in ENDS if number[end]]
+    return [f"{counted(sum(number.values()), 'turn')} ended: {', '.join(parts)}"] if parts else []
 
 
 def watch_tables(summary: Summary) -> Iterable[str]:

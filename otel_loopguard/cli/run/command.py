@@ -144,9 +144,12 @@ def _writable(path: str | None, *, asked: bool) -> str | None:
 
 def _tell(program: RecordedProgram, loops: Loops, status: int) -> None:
     """Say what was seen."""
+    from otel_loopguard.cli.replay.summary import ends_in_words  # noqa: PLC0415 - `--help` needs none of it
+
     if loops.calls:
         found = counted(len(loops.rows), "loop") if loops.rows else "no loop"
-        say("\n  ".join([f"{counted(loops.calls, 'tool call')}, {found}.", *loops.shown]))
+        ends = ends_in_words(loops.ends.values())
+        say("\n  ".join([f"{counted(loops.calls, 'tool call')}, {found}.", *loops.shown, *ends]))
     else:
         say(_NO_CALLS if program.is_seen else _NOT_STARTED)
     for sentence in program.unseen:

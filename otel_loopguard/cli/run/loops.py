@@ -47,6 +47,8 @@ class Loops:
                         call = _call(span.view.attributes, withdraws=span.turn in read)
                         # A call that was resumed has a second span, which replaces the first.
                         self._turns.setdefault(span.turn, {})[span.order[0]] = call
+        self.ends = ancestry.ends
+        """How the turns ended, by their ids."""
         self.rows = [row for calls in self._turns.values() for row in loop_rows.rows(list(calls.values()))]
         """A row for each loop, such as ``search_orders x10: 2 ran, 7 refused, run ended at 10``."""
 

@@ -27,7 +27,7 @@ def loop(calls):
         for _ in range(calls):
             loopguard.call("look", {"path": "SECRET"}, lambda path: "text")
 """
-FOUND = "otel-loopguard: 6 tool calls, 1 loop.\n  look x6: 2 ran, 4 refused\n"
+FOUND = "otel-loopguard: 6 tool calls, 1 loop.\n  look x6: 2 ran, 4 refused\n  1 turn ended: 1 answered\n"
 
 
 def ran(folder, text, *options, more=None, **process):
@@ -51,19 +51,26 @@ def said(done):
     [
         (
             Looping(call("read_file", path="a.txt"), rounds=25),
-            ["otel-loopguard: 9 tool calls, 1 loop.", "  read_file x9: 9 ran, tools withdrawn at 9"],
+            [
+                "otel-loopguard: 9 tool calls, 1 loop.",
+                "  read_file x9: 9 ran, tools withdrawn at 9",
+                "  1 turn ended: 1 concluded",
+            ],
         ),
-        (Working(call("read_file", path="a.txt")), ["otel-loopguard: 1 tool call, no loop."]),
+        (
+            Working(call("read_file", path="a.txt")),
+            ["otel-loopguard: 1 tool call, no loop.", "  1 turn ended: 1 answered"],
+        ),
     ],
 )
 def test_a_loop_over_a_model_client_is_stopped(script, lines, tmp_path):
-    """No setting and no line of code: one line at the end, and one for the loop, with a link to its report."""
+    """No setting and no line of code: its calls, a line for the loop, how the turn ended, and a link to the report."""
     pytest.importorskip("openai")
     with Server(script).running() as server:
         module = ("-m", "tests.models.loops", "openai.chat", server.url, "task-1: whose file is it?")
         done = run(*module, folder=tmp_path, more={"PYTHONPATH": str(ROOT)})
     report = tmp_path / "loopguard-run.html"
-    found = [f"otel-loopguard: the report: {report.as_uri()}"] if len(lines) > 1 else []
+    found = [f"otel-loopguard: the report: {report.as_uri()}"] if len(lines) > 2 else []
     assert (done.returncode, said(done)) == (0, lines + found)
     assert report.exists() == bool(found)
 
@@ -110,6 +117,13 @@ def test_telemetry_goes_to_an_endpoint_that_is_set(name, path, tmp_path):
     assert FOUND in done.stderr
 
 
+def test_the_ends_of_turns_are_counted(tmp_path):
+    """A turn that the guard ended is no answer; one that goes on at the end of the program has none."""
+    text = "loop(1)\ntry: loop(20)\nexcept loopguard.ToolLoopError: pass\nloop(1)\n"
+    done = ran(tmp_path, text + "with loopguard.turn():\n    loop(1)\n    os.kill(os.getpid(), 9)")
+    assert "  4 turns ended: 3 answered, 1 aborted" in said(done)
+
+
 # --- programs that end in other ways -------------------------------------------------------------------------------
 
 
@@ -152,9 +166,9 @@ def test_a_process_that_is_left_behind_is_named(tmp_path):
     )
     done = ran(tmp_path, "loop(1)\n" + text)
     assert done.returncode == 4
-    assert len(said(done)) == 2
-    assert said(done)[1].endswith("of the program goes on: it is guarded, and not recorded any more.")
-    os.kill(int(said(done)[1].split()[2]), signal.SIGKILL)
+    assert len(said(done)) == 3
+    assert said(done)[2].endswith("of the program goes on: it is guarded, and not recorded any more.")
+    os.kill(int(said(done)[2].split()[2]), signal.SIGKILL)
 
 
 def test_a_program_that_is_no_python_is_named(tmp_path):

@@ -54,10 +54,14 @@ def test_a_loop_runs_to_its_end_and_is_reported(tmp_path, action):
 
 
 def test_the_summary_begins_with_a_verdict(tmp_path):
-    """Two sentences with a figure each, then a row for each loop; no column or line is about nothing."""
+    """Two sentences with figures, how the turns ended, then a row for each loop; no column or line is about nothing."""
     looping = watched(tmp_path, "loop(6)").stderr
     lines = [line for line in looping.splitlines() if line and not line.startswith("otel_loopguard:")]
-    assert lines[:2] == ["1 of 1 turn looped: 4 of 6 calls would have been refused.", "Guarded: 2 ran, 4 refused."]
+    assert lines[:3] == [
+        "1 of 1 turn looped: 4 of 6 calls would have been refused.",
+        "Guarded: 2 ran, 4 refused.",
+        "1 turn ended: 1 answered",
+    ]
     assert "look x6: 2 ran, 4 refused (4 of 6 would have been refused)" in looping
     for word in ("unlabelled", "spared", "not decided", "enforced"):
         assert word not in looping
@@ -72,6 +76,8 @@ def test_the_recording_can_be_replayed(tmp_path):
     replayed = command("replay", "--json", str(tmp_path / "spans.jsonl"))
     (run,) = [json.loads(line) for line in replayed.stdout.splitlines()]
     assert [trip["action"] for trip in run["trips"]] == ["nudge", *["block"] * 4]
+    assert run["end"] == "answered"
+    assert "1 turn ended: 1 answered\n" in command("replay", str(tmp_path / "spans.jsonl")).stdout
 
 
 def test_ids_are_those_of_otlp(tmp_path):
