@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import os
-import random
-import socket
-from contextlib import suppress
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -13,7 +10,7 @@ import pytest
 import yaml
 
 from tests.environments import ENVIRONMENTS, environment
-from tests.stack.harness.process import Program
+from tests.stack.harness.process import Program, free_ports
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -41,15 +38,6 @@ def python() -> Path:
     pytest.skip("LiteLLM's proxy is not installed here: .ci/gateway installs what these tests run")
 
 
-def free_port() -> int:
-    """A port outside of those that the system gives to connections: the proxy binds it ten seconds later."""
-    while True:
-        port = random.randrange(20_000, 32_000)
-        with socket.socket() as one, suppress(OSError):
-            one.bind(("127.0.0.1", port))
-            return port
-
-
 class Proxy(Program):
     """A proxy on a free port in front of a provider; ``callback=""`` leaves the guard out.
 
@@ -61,7 +49,7 @@ class Proxy(Program):
         self, folder: Path, provider: Server, *, callback: str = CALLBACK, general: dict[str, str] | None = None,
         instrumented: bool = False, **settings: str,
     ) -> None:  # fmt: skip
-        self.port = free_port()
+        (self.port,) = free_ports(1)
         config = folder / f"proxy-{self.port}.yaml"
         config.write_text(yaml.safe_dump(configuration(provider, callback, general or {})))
         litellm = str(python().with_name("litellm"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import shutil
 import signal
 import socket
@@ -9,7 +10,7 @@ import subprocess
 import time
 import urllib.error
 import urllib.request
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
@@ -35,12 +36,19 @@ def wait_until(what: str, check: Callable[[], T | None], seconds: float = PATIEN
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports that nothing listens on, all different."""
+    """Ports that nothing listens on, all different.
+
+    They are outside of those that the system gives to connections: a program binds them seconds later.
+    """
+    found: list[int] = []
     with ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in sockets]
+        while len(found) < count:
+            port = random.randrange(20_000, 32_000)
+            each = stack.enter_context(socket.socket())
+            with suppress(OSError):
+                each.bind(("127.0.0.1", port))
+                found.append(port)
+    return found
 
 
 def answers(url: str) -> bool:
