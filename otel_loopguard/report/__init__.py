@@ -50,15 +50,19 @@ class Report:
         """Add one turn of a run. Raise ``ValueError`` if the decision of a call is none of ``DECISIONS``."""
         self._columns.add(run)
 
-    def write(self, *, title: str = _TITLE, subtitle: str = "", conditional: bool = False) -> None:
+    def write(self, *, title: str = _TITLE, subtitle: str = "", lead: str = "", conditional: bool = False) -> None:
         """Write the file, or raise ``ReportError``. The subtitle is extended by the time and the version.
+
+        ``lead`` is the text at the top, in place of the page's own sentence.
 
         ``conditional``: the calls were judged after they had run, so the page says "would be refused".
         """
         now = datetime.now(timezone.utc).strftime("%Y-%m-%d %H:%M UTC")
         details = [harmless(part) for part in (subtitle, f"written {now}", f"otel-loopguard {__version__}") if part]
         text = page(
-            {**self._columns.to_json(), "conditional": conditional}, title=harmless(title), subtitle=" · ".join(details)
+            {**self._columns.to_json(), "lead": lead, "conditional": conditional},
+            title=harmless(title),
+            subtitle=" · ".join(details),
         )
         try:
             write_private(self.path, text.encode())
@@ -72,13 +76,14 @@ def write(
     *,
     title: str = _TITLE,
     subtitle: str = "",
+    lead: str = "",
     conditional: bool = False,
 ) -> None:
     """Write a report of these runs to a file, as ``Report.write`` does. Raise ``ReportError`` if that fails."""
     report = Report(path)
     for run in runs:
         report.add(run)
-    report.write(title=title, subtitle=subtitle, conditional=conditional)
+    report.write(title=title, subtitle=subtitle, lead=lead, conditional=conditional)
 
 
 def _cannot(path: Path, error: OSError) -> ReportError:

@@ -21,11 +21,13 @@ MOST_CALLS = 250_000
 """Calls that the timeline shows. Later ones are only counted, and the page says so."""
 MOST_NAMES = 10_000
 """Names of tools, and names of modes. Later ones are shown as ``(others)``."""
+MOST_LOOPS = 100
+"""Rows of loops. Later ones are only counted."""
 MOST_BINS = 60
 """Parts of the time, or of the order, in which trips are counted."""
 _LONGEST_NAME = 120
 _CODES = {word: code for code, word in enumerate(DECISIONS)}
-_FIRST_TRIP = _CODES[TRIPS[0]]
+_TRIPS = range(_CODES[TRIPS[0]], _CODES[TRIPS[-1]] + 1)
 
 
 class Names:
@@ -66,9 +68,10 @@ class Columns:
     def __init__(self, most_calls: int = MOST_CALLS) -> None:
         self._most_calls = most_calls
         self._tools, self._modes, self._runs = Names(), Names(""), Names(most=most_calls, shown=harmless)
+        self._whys = Names("", shown=harmless)
         self._counts: dict[int, list[int]] = {}
-        self._turns: dict[str, list[Any]] = {"run": [], "name": [], "first": []}
-        self._calls = {name: array("I") for name in ("tool", "same", "decision", "mode")}
+        self._turns: dict[str, list[Any]] = {"run": [], "name": [], "first": [], "looping": []}
+        self._calls = {name: array("I") for name in ("tool", "same", "decision", "mode", "why")}
         self._times = array("d")
         self._timed = True
         self._trips: tuple[Any, ...] = (array("Q"), array("d"), array("I"), array("B"))
@@ -76,7 +79,9 @@ class Columns:
         self._spent: list[Spent | None] = []
         """The tokens of each turn that is kept for the timeline."""
         self._all_spent: Spent | None = None
-        self._all_calls = self._all_turns = self._looping = self._kept_out = 0
+        self._loops: list[tuple[str, str, str]] = []
+        """The names of run and turn, and the row."""
+        self._all_loops = self._all_calls = self._all_turns = self._looping = self._kept_out = 0
 
     def add(self, run: Run) -> None:
         """Add one turn."""
@@ -92,11 +97,16 @@ class Columns:
         looping = False
         for call in run.calls:
             numbers = (self._tools.number(call.tool), _code(call), self._modes.number(call.mode))
-            looping |= numbers[1] >= _FIRST_TRIP
+            looping |= call.loops
             self._count(call, numbers)
             if kept:
                 # Equal calls get a number within their turn, so the report holds no digest either.
                 self._keep(call, numbers, same.setdefault((call.tool, call.identity), len(same)))
+        if kept:
+            self._turns["looping"].append(int(looping))
+        left = MOST_LOOPS - len(self._loops)
+        self._loops += [(harmless(run.run_id), harmless(str(run.turn)), row) for row in run.loops[:left]]
+        self._all_loops += len(run.loops)
         self._all_turns += run.looped_before is None
         self._looping += looping and not run.looped_before
         if run.spent is not None:
@@ -109,7 +119,7 @@ class Columns:
         if at is None or not isfinite(at):
             self._timed, at = False, 0.0
         self._span = min(self._span[0], at), max(self._span[1], at)
-        if code >= _FIRST_TRIP:
+        if code in _TRIPS:
             for column, value in zip(self._trips, (self._all_calls, at, mode, code), strict=True):
                 column.append(value)
         self._all_calls += 1
@@ -117,7 +127,8 @@ class Columns:
 
     def _keep(self, call: Call, numbers: tuple[int, int, int], same: int) -> None:
         tool, code, mode = numbers
-        for name, value in (("tool", tool), ("same", same), ("decision", code), ("mode", mode)):
+        why = self._whys.number(call.why)
+        for name, value in (("tool", tool), ("same", same), ("decision", code), ("mode", mode), ("why", why)):
             self._calls[name].append(value)
         self._times.append(call.at or 0.0)
 
@@ -137,6 +148,8 @@ class Columns:
             "tools": self._tools.list,
             "counts": [self._counts[number] for number in range(len(self._tools.list))],
             "modes": self._modes.list,
+            "whys": self._whys.list,
+            "loops": {"rows": self._loops, "all": self._all_loops},
             "runs": self._runs.list,
             "turns": self._turns,
             "spent": None if self._all_spent is None else self._spent_to_json(self._all_spent),

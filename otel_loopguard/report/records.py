@@ -9,13 +9,14 @@ from otel_loopguard.engine.vocabulary import Action
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-DECISIONS = ("ran", "failed", "nudged", "reused", "refused", "concluded", "aborted")
-"""What may happen to a call, from the mildest to the strongest."""
+DECISIONS = ("ran", "failed", "nudged", "reused", "refused", "concluded", "aborted", "after")
+"""What may happen to a call, from the mildest to the strongest. ``after``: its turn has ended before."""
 
-TRIPS = DECISIONS[2:]
+TRIPS = DECISIONS[2:-1]
 """The decisions that a loop caused."""
 
 _KEPT_OUT = frozenset(DECISIONS[3:])
+_STOPS = frozenset(TRIPS[1:])
 _OF_ACTION = {
     Action.NUDGE: "nudged",
     Action.REUSE: "reused",
@@ -39,6 +40,15 @@ class Call(NamedTuple):
     """The start of the call in seconds, since 1970 or since the start of the run; None if it is not known."""
     has_run: bool = False
     """True if a model request had the call with its result: then it ran, also if it is ``concluded``."""
+    is_loop: bool | None = None
+    """False if the model is only told; None: unless the call is refused or ends the turn."""
+    why: str = ""
+    """The limit that decided, such as ``after 7 refusals``."""
+
+    @property
+    def loops(self) -> bool:
+        """True if the turn of the call is a looping one."""
+        return self.decision in _STOPS if self.is_loop is None else self.is_loop
 
     @property
     def is_kept_out(self) -> bool:
@@ -67,7 +77,9 @@ class Run(NamedTuple):
     spent: Spent | None = None
     """The tokens of its model requests; None if they are not known."""
     looped_before: bool | None = None
-    """None for a whole turn, or its first part. For a later part: True if an earlier part has a trip."""
+    """None for a whole turn, or its first part. For a later part: True if an earlier part has a loop."""
+    loops: Sequence[str] = ()
+    """A row for each loop: what a guarded turn does about it."""
 
 
 def decision(action: Action | None, *, failed: bool = False) -> str:

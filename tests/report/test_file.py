@@ -116,7 +116,7 @@ def test_all_is_counted_however_much_it_is():
         columns.add(made.every_decision())
     data = columns.to_json()
     assert (len(data["calls"]["tool"]), data["totals"]) == (7, {"turns": 4, "calls": 28, "looping": 4, "kept_out": 16})
-    assert data["counts"] == [[4] * 7]
+    assert data["counts"] == [[4] * 7 + [0]]
     assert sum(sum(bins) for _, _, bins in data["over"]["rows"]) == 20
     assert MOST_CALLS >= 100_000
 
@@ -162,3 +162,54 @@ def test_replay_reports_the_tokens_of_spans(tmp_path, capfdbinary):
     capfdbinary.readouterr()
     spent = data_of(tmp_path / "r.html")["spent"]
     assert (spent["tokens"], spent["in_loops"], spent["cost"]) == (450, 225, None)
+
+
+def test_a_replay_begins_with_two_figures_and_a_row_for_each_loop(tmp_path, capfd):
+    """The row is that of the tables; a turn ends once, and the limit that ended it is named."""
+    (tmp_path / "runs.jsonl").write_text(json.dumps(recorded.stuck(times=600)) + "\n")
+    assert main(["replay", str(tmp_path / "runs.jsonl"), "--html", str(tmp_path / "r.html")]) == 0
+    data, row = data_of(tmp_path / "r.html"), "read_file x600: 2 ran, 10 refused, run ended at 13"
+    row += " (598 of 600 would have been refused)"
+    assert row in capfd.readouterr().out
+    assert data["loops"] == {"rows": [["stuck", "1", row]], "all": 1}
+    assert data["lead"].splitlines() == [
+        "1 of 1 run looped: 598 of 600 calls would have been refused.",
+        "Guarded: 2 ran, 10 refused, 1 turn ended by the guard.",
+    ]
+    calls = [
+        (data["decisions"][code], data["whys"][why])
+        for code, why in zip(data["calls"]["decision"], data["calls"]["why"], strict=True)
+    ]
+    assert calls[:3] == [("ran", ""), ("nudged", "limit 2"), ("refused", "limit 3")]
+    assert calls[12:] == [("aborted", "after 10 refusals"), *[("after", "")] * 587]
+
+
+def test_a_turn_whose_model_is_only_told_is_no_looping_one():
+    """A nudge alone, unless it stands for a refusal that was not made; a refusal is one however it is marked."""
+    looping = []
+    for decision, is_loop in (("nudged", None), ("nudged", False), ("nudged", True), ("refused", None), ("ran", None)):
+        columns = Columns()
+        columns.add(Run("x", 1, [Call("a", 1, decision, "cycle", is_loop=is_loop)]))
+        data = columns.to_json()
+        assert data["turns"]["looping"] == [data["totals"]["looping"]]
+        looping += data["turns"]["looping"]
+    assert looping == [0, 0, 1, 1, 0]
+
+
+def test_a_replayed_turn_that_is_only_told_is_no_looping_one(tmp_path):
+    """The lead is that of the summary: told, not stopped."""
+    (tmp_path / "runs.jsonl").write_text(json.dumps(recorded.stuck(times=2)) + "\n")
+    assert main(["replay", str(tmp_path / "runs.jsonl"), "--html", str(tmp_path / "r.html")]) == 0
+    data = data_of(tmp_path / "r.html")
+    assert [data["decisions"][code] for code in data["calls"]["decision"]] == ["ran", "nudged"]
+    assert data["lead"] == "No loop in 2 calls of 1 run. 1 run told, not stopped."
+    assert (data["totals"]["looping"], data["turns"]["looping"]) == (0, [0])
+
+
+def test_rows_of_loops_are_bounded():
+    """Later ones are counted."""
+    columns = Columns()
+    for _ in range(70):
+        columns.add(made.ping_pong()._replace(loops=["a x3: 2 ran", "b x3: 2 ran"]))
+    loops = columns.to_json()["loops"]
+    assert (len(loops["rows"]), loops["all"]) == (100, 140)

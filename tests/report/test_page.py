@@ -67,6 +67,34 @@ def test_calls_judged_after_they_ran_are_said_to_be_what_they_would_be(opened):
     assert "would be refused" in page.text("#said")
 
 
+def test_the_rows_of_loops_stand_above_everything_else(opened):
+    """Below the figures, before the first number; each with the turn that has it. Without a loop there is no list."""
+    row = "open_page x14: 3 ran, 10 refused (11 of 14 would have been refused)"
+    page = opened(made.ping_pong()._replace(turn=1, loops=[row]), lead="1 of 1 turn looped.\nGuarded: 3 ran.")
+    assert page.text("#lead") == "1 of 1 turn looped.\nGuarded: 3 ran."
+    assert page.text("#loops").split("\n") == [row, "pages · turn 1"]
+    assert page.js("document.getElementById('loops').getBoundingClientRect().bottom < 400")
+    assert page.complaints() == []
+    assert not opened(made.plain()).js("document.getElementById('loops').offsetParent")
+
+
+def test_a_turn_ends_once(opened):
+    """The call that ends it names the limit; what follows is after the end, and in no count of trips."""
+    ended = Call("read", 1, "aborted", "cycle", why="after 7 refusals")
+    page = opened(
+        Run("x", 1, [Call("read", 1, "refused", "cycle"), ended, *[Call("read", 1, "after")] * 5]), conditional=True
+    )
+    assert "would be aborted\n1\nafter the end\n5" in page.text("#numbers").replace("\n\n", "\n")
+    assert page.text(".turn .sums") == "7 calls · 5 after the end · would be: 1 aborted · 1 refused"
+    assert page.text(".mode-row .sum b") == "2"
+    page.js("document.getElementById('viewport').focus()")
+    page.keys(HOME, RIGHT)
+    assert page.text("#said") == "call 2 of 7: read, call A, would be aborted, after 7 refusals, cycle"
+    page.keys(END)
+    assert page.text("#said") == "call 7 of 7: read, call A, after the end"
+    assert page.complaints() == []
+
+
 def test_the_sums_of_a_turn_are_read_in_full_and_a_wide_strip_has_a_hint(opened):
     """Nothing of a row's sums is cut off; cells beyond the right side are announced."""
     calls = [call for call in made.every_decision().calls if call.decision not in ("failed", "reused")] * 20

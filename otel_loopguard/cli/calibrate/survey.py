@@ -280,7 +280,7 @@ class RunFacts(NamedTuple):
     """The number of calls, by the name of the tool as ``shown_tool`` returns it."""
 
 
-def facts_of(judges: Sequence[PolicyJudge], run: RecordedRun, _trips: object) -> RunFacts:
+def facts_of(judges: Sequence[PolicyJudge], run: RecordedRun, _trips: object, _guarded: object) -> RunFacts:
     """Return the facts of a run; its tools are those of the first judge's policy."""
     contracts, known, tools, has_evidence = judges[0].compiled.contracts, run.tools, Counter[str](), False
     for turn in run.turns:

@@ -64,7 +64,7 @@ def run(options: argparse.Namespace) -> int:
     replay = Replay(policies, json=options.json, html=options.html, jobs=options.jobs)
     replay.files([sources.Reader(name, options.longest_line) for name in options.files])
     if not replay.is_empty:
-        replay.write_report("Replay")
+        replay.write_report("Replay", unit="run")
     elif options.html:
         print(f"otel-loopguard: nothing was read; {options.html} is not written", file=sys.stderr)
     if not (options.json or replay.is_empty):

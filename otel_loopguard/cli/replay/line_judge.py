@@ -21,8 +21,12 @@ if TYPE_CHECKING:
     from otel_loopguard.cli.replay.sources import Line
     from otel_loopguard.cli.replay.summary import Missing
 
-    Extract = Callable[[Sequence[PolicyJudge], RecordedRun, tuple[list[TripOfRun], ...]], Any]
-    """Takes the judges, a run and its trips by judge; returns what is needed of the run later. The rest is dropped."""
+    Guarded = tuple[dict[int, GuardedTurn], ...]
+    Extract = Callable[[Sequence[PolicyJudge], RecordedRun, tuple[list[TripOfRun], ...], Guarded], Any]
+    """Takes the judges, a run, its trips by judge, and its ``JudgedRun.guarded``.
+
+    Returns what is needed of the run later. The rest is dropped.
+    """
 
 _KEYS = ("calls", "tool", "key")
 """The keys that messages about broken lines may name. Any other key may be part of the data."""
@@ -88,7 +92,7 @@ class LineJudge:
         run = recorded_runs.read(found)
         judged = [recorded_runs.replay(run, judge) for judge in self._judges]
         trips, turns = tuple([one for one, _ in judged]), tuple([one for _, one in judged])
-        extract = None if self._extract is None else self._extract(self._judges, run, trips)
+        extract = None if self._extract is None else self._extract(self._judges, run, trips, turns)
         return JudgedRun(run.run_id, run.success, run.calls, trips, recorded_runs.missing(run), extract, turns)
 
 

@@ -81,13 +81,14 @@ class Replay:
         """Replay all lines of these inputs, in order."""
         self._recording.read(readers)
 
-    def write_report(self, title: str, *, conditional: bool = True) -> None:
-        """Write the HTML report with this title, if one is wanted.
+    def write_report(self, title: str, *, unit: str = "turn", conditional: bool = True) -> None:
+        """Write the HTML report with this title, if one is wanted. ``unit`` is the word for a run.
 
         ``conditional``: the page says "would be refused", as the guard was not there or did not refuse.
         """
         if self._html is not None:
-            self._html.write(title, conditional=conditional)
+            said = verdict(self._summaries[0], self._recording.runs, self.calls, unit=unit, conditional=conditional)
+            self._html.write(title, said, conditional=conditional)
 
     def _add(self, judged: Judged) -> None:
         trips = judged.trips

@@ -127,18 +127,24 @@ def tables(summaries: Sequence[Summary]) -> Iterable[str]:
             yield _loops(summary, f"loops, and what a guarded run does ({summary.name}):")
 
 
-def verdict(summary: Summary, turns: int, calls: int) -> str:
-    """Return what a policy would have done about this many turns and calls: two figures, and what they are."""
-    told = f"{counted(summary.told, 'turn')} told, not stopped." if summary.told else ""
+def verdict(summary: Summary, turns: int, calls: int, *, unit: str = "turn", conditional: bool = True) -> str:
+    """Return what a policy would have done about this many turns and calls: two figures, and what they are.
+
+    ``unit`` is the word for a turn. Unless ``conditional``, the guard has done it, and there is one figure.
+    """
+    told = f"{counted(summary.told, unit)} told, not stopped." if summary.told else ""
     if not summary.looping:
-        return f"No loop in {counted(calls, 'call')} of {counted(turns, 'turn')}.{' ' * bool(told)}{told}"
+        return f"No loop in {counted(calls, 'call')} of {counted(turns, unit)}.{' ' * bool(told)}{told}"
     lost, all_calls, figures = sum(summary.lost.values()), counted(calls, "call"), []
     if summary.refusable:
         new = f" ({lost:,} of them had a new result)" if lost else ""
-        figures.append(f"{summary.refusable:,} of {all_calls} would have been refused{new}")
+        was = "would have been" if conditional else "were"
+        figures.append(f"{summary.refusable:,} of {all_calls} {was} refused{new}")
     if summary.repeats:
         figures.append(f"{summary.repeats:,} of {all_calls} were repeats that the program runs itself")
-    lines = [f"{summary.looping:,} of {counted(turns, 'turn')} looped: {' and '.join(figures)}.", _guarded(summary)]
+    lines = [f"{summary.looping:,} of {counted(turns, unit)} looped{': ' if figures else ''}{' and '.join(figures)}."]
+    if conditional:
+        lines.append(_guarded(summary))
     return "\n".join([*lines, *([told] if told else [])])
 
 

@@ -125,7 +125,9 @@ class _Found:
         self.others: list[RecordedLoop] = []
         self._number = 0
 
-    def extract(self, _judges: Any, run: recorded_runs.RecordedRun, trips: Any) -> list[tuple[int, list[JudgedCall]]]:
+    def extract(
+        self, _judges: Any, run: recorded_runs.RecordedRun, trips: Any, _: Any
+    ) -> list[tuple[int, list[JudgedCall]]]:
         """Return the turns of a run with trips."""
         return list(recorded_runs.judged_turns(run, self.judge)) if trips[0] else []
 

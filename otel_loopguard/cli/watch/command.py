@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from contextlib import closing
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from otel_loopguard.cli import shown_arguments
@@ -103,7 +104,7 @@ def run(arguments: argparse.Namespace) -> int:
         replay.write_report("Watch: every call ran; this is what the guard would have done")
         replay.print_watch(sys.stderr)
         shown.print()
-        print(f"The report, to be opened in a browser: {arguments.output}", file=sys.stderr)
+        print(f"The report: {Path(arguments.output).absolute().as_uri()}", file=sys.stderr)
     if arguments.record:
         print(f"The spans, for `otel-loopguard replay`: {arguments.record}", file=sys.stderr)
     return shell_status(status)

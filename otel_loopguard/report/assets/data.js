@@ -2,11 +2,17 @@
 const data = JSON.parse(document.getElementById("data").textContent);
 const DECISIONS = data.decisions;
 const FIRST_TRIP = DECISIONS.indexOf("nudged");
-const TRIPS = DECISIONS.slice(FIRST_TRIP);
+const AFTER = DECISIONS.indexOf("after");
+const TRIPS = DECISIONS.slice(FIRST_TRIP, AFTER);
+
+/** "refused"; a call after the end of its turn has two words more. */
+function wordOf(word) {
+  return word === "after" ? "after the end" : word;
+}
 
 /** "refused", or "would be refused" if the calls are judged after they ran. */
 function fateOf(word) {
-  return data.conditional && TRIPS.includes(word) ? `would be ${word}` : word;
+  return data.conditional && TRIPS.includes(word) ? `would be ${word}` : wordOf(word);
 }
 
 const calls = {
@@ -14,6 +20,7 @@ const calls = {
   same: Uint32Array.from(data.calls.same),
   decision: Uint8Array.from(data.calls.decision),
   mode: Uint32Array.from(data.calls.mode),
+  why: Uint32Array.from(data.calls.why),
   length: data.calls.tool.length,
 };
 const first = Uint32Array.from([...data.turns.first, calls.length]);
@@ -29,7 +36,7 @@ for (let turn = 0; turn < turnCount; turn++) {
   for (let call = first[turn]; call < first[turn + 1]; call++) {
     const decision = calls.decision[call];
     counts[turn * DECISIONS.length + decision]++;
-    if (decision >= FIRST_TRIP) trips[turn]++;
+    if (decision >= FIRST_TRIP && decision < AFTER) trips[turn]++;
   }
 }
 
@@ -42,13 +49,15 @@ function countOf(turn, decision) {
 }
 
 function nameOf(turn) {
-  const name = data.turns.name[turn];
-  return `${data.runs[data.turns.run[turn]]} · ${/^\d/.test(name) ? "turn " : ""}${name}`;
+  return turnName(data.runs[data.turns.run[turn]], data.turns.name[turn]);
+}
+
+function turnName(run, name) {
+  return `${run} · ${/^\d/.test(name) ? "turn " : ""}${name}`;
 }
 
 /** The modes that tripped in a turn, in order. */
 function modesOf(turn) {
-  if (trips[turn] === 0) return [];
   const found = new Set(calls.mode.subarray(first[turn], first[turn + 1]));
   found.delete(0);
   return [...found].map((mode) => data.modes[mode]);
@@ -57,7 +66,7 @@ function modesOf(turn) {
 /** "14 calls · 9 refused · 2 nudged · 1 failed", or "14 calls · 1 failed · would be: 9 refused · 2 nudged". */
 function sumOf(turn) {
   const parts = DECISIONS.map((word, decision) => [countOf(turn, decision), word]).slice(1)
-    .filter(([number]) => number > 0).map(([number, word]) => [word, `${whole.format(number)} ${word}`]).reverse();
+    .filter(([number]) => number > 0).map(([number, word]) => [word, `${whole.format(number)} ${wordOf(word)}`]).reverse();
   const texts = (list) => list.map(([, text]) => text);
   if (!data.conditional) return [count(callsOf(turn), "call"), ...texts(parts)].join(" · ");
   const [ran, would] = [parts.filter(([word]) => !TRIPS.includes(word)), parts.filter(([word]) => TRIPS.includes(word))];

@@ -34,6 +34,7 @@ function callText(turn, chosen) {
     letter === "·" ? "made once" : `call ${letter}`,
     fateOf(DECISIONS[calls.decision[call]]),
   ];
+  if (calls.why[call] > 0) parts.push(data.whys[calls.why[call]]);
   if (calls.mode[call] > 0) parts.push(data.modes[calls.mode[call]]);
   if (data.at) parts.push(timeText(data.at[call]));
   return parts.join(", ");

@@ -16,6 +16,15 @@ function leadSentence() {
   return `${of} ${what}${nudged ? `, and a message to the model ${added} to ${count(nudged, "call")}` : ""}.${priceSentence()}`;
 }
 
+/** A row for each loop: what a guarded turn does, and how many calls would have been refused. */
+function startLoops() {
+  const { rows, all } = data.loops;
+  byId("loops").hidden = rows.length === 0;
+  const lines = rows.map(([run, turn, row]) => el("li", {}, el("code", {}, row), el("span", { className: "muted" }, turnName(run, turn))));
+  if (all > rows.length) lines.push(el("li", { className: "muted" }, `and ${count(all - rows.length, "more loop")}`));
+  byId("loops").append(...lines);
+}
+
 /** Tokens are in no sentence if none are known: a zero would read as if nothing had been spent. */
 function priceSentence() {
   if (!data.spent?.tokens) return "";
@@ -25,7 +34,8 @@ function priceSentence() {
 }
 
 function startOverview() {
-  byId("lead").textContent = leadSentence();
+  byId("lead").textContent = data.lead ? data.lead + priceSentence() : leadSentence();
+  startLoops();
   const numbers = [["turns", data.totals.turns], ["looping turns", data.totals.looping], ["calls", data.totals.calls]];
   for (const [word, number] of numbers) byId("numbers").append(numberOf(word, number));
   for (const word of DECISIONS.slice(1)) {

@@ -68,7 +68,7 @@ function inset([x, y, width, height], by) {
   return [x + by, y + by, Math.max(width - 2 * by, 0.5), height - 2 * by];
 }
 
-/** Draw the mark of a decision: none, bar, triangle, ring, cross, diamond, square. */
+/** Draw the mark of a decision: none, bar, triangle, ring, cross, diamond, square, dot. */
 function drawMark(ctx, word, x, y, half = STRIP.mark) {
   if (word === "ran") return;
   ctx.strokeStyle = ctx.fillStyle = palette[word];
@@ -90,6 +90,9 @@ function drawMark(ctx, word, x, y, half = STRIP.mark) {
     ctx.lineTo(x + half + 1, y);
     ctx.lineTo(x, y + half + 1);
     ctx.lineTo(x - half - 1, y);
+    ctx.fill();
+  } else if (word === "after") {
+    ctx.arc(x, y, half / 2, 0, 2 * Math.PI);
     ctx.fill();
   } else if (word === "aborted") ctx.fillRect(x - half, y - half, 2 * half, 2 * half);
   else ctx.stroke();
@@ -128,7 +131,7 @@ function startLegend() {
   const meaning = data.conditional ? WHAT_IT_WOULD_MEAN : WHAT_IT_MEANS;
   for (const word of DECISIONS) {
     const canvas = el("canvas", { ariaHidden: "true" });
-    byId("legend").append(el("li", {}, canvas, el("span", {}, el("b", {}, word), ` ${meaning[word].replace(/^ran$/, "")}`)));
+    byId("legend").append(el("li", {}, canvas, el("span", {}, el("b", {}, wordOf(word)), ` ${meaning[word].replace(/^ran$/, "")}`)));
     drawnAnew.push(() => {
       const ctx = sized(canvas, 18, 34);
       drawCell(ctx, { word, lane: 0, letter: "A", x: 0, y: 2 }, 18);

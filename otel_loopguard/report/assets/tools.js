@@ -18,7 +18,7 @@ function startTools() {
 }
 
 function tripsIn(counts) {
-  return counts.slice(FIRST_TRIP).reduce((sum, value) => sum + value, 0);
+  return counts.slice(FIRST_TRIP, AFTER).reduce((sum, value) => sum + value, 0);
 }
 
 function toolRow({ name, counts, trips: number }, longest) {

@@ -3,11 +3,11 @@ const shown = { turns: [], listeners: [] };
 
 function startTurns() {
   const form = byId("controls");
-  const looping = trips.reduce((sum, number) => sum + (number > 0), 0);
+  const looping = data.turns.looping.reduce((sum, one) => sum + one, 0);
   const { which, mode } = form.elements;
   if (looping > 0) which.append(new Option(`turns with loops (${whole.format(looping)})`, "looping"));
   which.append(new Option(`all turns (${whole.format(turnCount)})`, "all"));
-  for (const word of DECISIONS.slice(1)) if (totalOf(word) > 0) which.append(new Option(data.conditional ? `with a call that ${fateOf(word)}` : `with a call ${word}`, word));
+  for (const word of DECISIONS.slice(1)) if (totalOf(word) > 0) which.append(new Option(data.conditional && TRIPS.includes(word) ? `with a call that ${fateOf(word)}` : `with a call ${wordOf(word)}`, word));
   mode.append(new Option("any", ""), ...data.modes.slice(1).toSorted().map((name) => new Option(name)));
   form.addEventListener("submit", (event) => event.preventDefault());
   form.addEventListener("input", choose);
@@ -28,7 +28,7 @@ function choose() {
 
 function fitsDecision(value) {
   if (value === "all") return null;
-  if (value === "looping") return (turn) => trips[turn] > 0;
+  if (value === "looping") return (turn) => data.turns.looping[turn] > 0;
   const decision = DECISIONS.indexOf(value);
   return (turn) => countOf(turn, decision) > 0;
 }

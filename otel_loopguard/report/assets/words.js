@@ -6,6 +6,7 @@ const WHAT_IT_MEANS = {
   refused: "did not run; the model read a refusal",
   concluded: "the model was asked for its answer, without tools",
   aborted: "did not run; the turn was ended",
+  after: "the turn was over before",
 };
 
 /** The same in the report of recorded calls, which have run whatever the decision is. */
@@ -17,6 +18,7 @@ const WHAT_IT_WOULD_MEAN = {
   refused: "would not have run; the model would have read a refusal",
   concluded: "the model would have been asked for its answer, without tools",
   aborted: "would not have run; the turn would have been ended before",
+  after: "would not have been made; the turn would have been over",
 };
 
 const whole = new Intl.NumberFormat("en");

@@ -16,6 +16,7 @@ from tests.cli.processes import COMMAND, command
 from tests.instrumentation.processes import ROOT, clean_environment
 from tests.models.scripts import Looping, Working, call
 from tests.models.server import Server
+from tests.report.test_file import data_of
 from tests.telemetry.otlp import receiver as receiving
 
 LOOP = """
@@ -73,6 +74,10 @@ def test_a_loop_over_a_model_client_is_stopped(script, lines, tmp_path):
     found = [f"otel-loopguard: the report: {report.as_uri()}"] if len(lines) > 2 else []
     assert (done.returncode, said(done)) == (0, lines + found)
     assert report.exists() == bool(found)
+    if found:
+        data = data_of(report)
+        assert [row for *_, row in data["loops"]["rows"]] == [lines[1].strip()]
+        assert data["lead"] == "1 of 1 turn looped: 7 of 9 calls were repeats that the program runs itself."
 
 
 def test_the_program_has_its_arguments_its_input_and_its_output(tmp_path):
@@ -80,6 +85,14 @@ def test_the_program_has_its_arguments_its_input_and_its_output(tmp_path):
     (tmp_path / "app.py").write_text("import sys; print(sys.argv[1:], sys.stdin.read()); sys.exit(3)")
     done = run("app.py", "--quiet", "--", "-o", folder=tmp_path, input="text")
     assert (done.returncode, done.stdout) == (3, "['--quiet', '--', '-o'] text\n")
+
+
+def test_the_report_of_a_run_says_what_was_refused(tmp_path):
+    """Its rows are those of the terminal, and nothing in it is an hypothesis."""
+    assert ran(tmp_path, "loop(6)").stderr.count("look x6: 2 ran, 4 refused") == 1
+    data = data_of(tmp_path / "loopguard-run.html")
+    assert (data["conditional"], data["lead"]) == (False, "1 of 1 turn looped: 4 of 6 calls were refused.")
+    assert [row for *_, row in data["loops"]["rows"]] == ["look x6: 2 ran, 4 refused"]
 
 
 def test_the_files_that_are_asked_for_are_written(tmp_path):

@@ -11,6 +11,7 @@ import sys
 import pytest
 
 from tests.cli.processes import COMMAND, command, environment
+from tests.report.test_file import data_of
 
 LOOP = """
 import os, sys
@@ -62,7 +63,11 @@ def test_the_summary_begins_with_a_verdict(tmp_path):
         "Guarded: 2 ran, 4 refused.",
         "1 turn ended: 1 answered",
     ]
-    assert "look x6: 2 ran, 4 refused (4 of 6 would have been refused)" in looping
+    row = "look x6: 2 ran, 4 refused (4 of 6 would have been refused)"
+    assert row in looping
+    assert f"The report: {(tmp_path / 'report.html').as_uri()}\n" in looping
+    data = data_of(tmp_path / "report.html")
+    assert (data["lead"].splitlines(), [one[2] for one in data["loops"]["rows"]]) == (lines[:2], [row])
     for word in ("unlabelled", "spared", "not decided", "enforced"):
         assert word not in looping
     quiet = watched(tmp_path, "loop(1)").stderr
