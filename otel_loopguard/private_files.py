@@ -1,6 +1,6 @@
 """Make files that only their owner may read: what is written about a user's runs has names, ids, times and hashes.
 
-A file that exists already keeps its permissions, because its owner chose them.
+A file that exists already keeps its permissions, because its owner chose them, unless a secret is written to it.
 """
 
 from __future__ import annotations
@@ -17,9 +17,15 @@ def private(path: str, flags: int) -> int:
     return os.open(path, flags, _OWNER_ONLY)
 
 
-def write_private(path: str | os.PathLike[str], content: bytes) -> None:
-    """Write a file; if it is new, only its owner may read it."""
-    with open(path, "wb", opener=private) as file:
+def write_private(path: str | os.PathLike[str], content: bytes, *, is_secret: bool = False) -> None:
+    """Write a file; if it is new, only its owner may read it. If it ``is_secret``, this holds for an existing one, too.
+
+    Raise an ``OSError`` without writing if a secret's file cannot be made so.
+    """
+    with open(path, "ab" if is_secret else "wb", opener=private) as file:
+        if is_secret:
+            os.fchmod(file.fileno(), _OWNER_ONLY)
+            file.truncate(0)
         file.write(content)
 
 

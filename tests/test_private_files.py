@@ -63,6 +63,15 @@ def test_a_file_that_is_there_keeps_its_permissions(tmp_path: Path) -> None:
     assert (mode(shared), shared.read_bytes()) == ("640", b"text")
 
 
+def test_a_secret_is_its_owners_in_any_file(tmp_path: Path) -> None:
+    """The file loses its permissions before it gets the secret, and the rest of what it had."""
+    shared = tmp_path / "shared.html"
+    shared.write_bytes(b"a longer text")
+    shared.chmod(0o644)
+    write_private(shared, b"secret", is_secret=True)
+    assert (mode(shared), shared.read_bytes()) == ("600", b"secret")
+
+
 def test_no_empty_file_is_left_by_the_check(tmp_path: Path) -> None:
     """A wrong path fails before the work, and a right one leaves nothing if the work fails."""
     check_writable(tmp_path / "new")

@@ -1,7 +1,8 @@
-"""The option ``--show-arguments``: read the calls of a program's loops from a pipe, and print them at its end.
+"""The option ``--show-arguments``: read the calls of a program's loops from a pipe, and show them at its end.
 
 Plug it into a command that runs a program: ``with shown_arguments(wanted, sys.stderr) as shown`` around the run, with
-``shown.environment`` for the program's process, which inherits the pipe, then ``shown.print()``.
+``shown.environment`` for the program's process, which inherits the pipe, then ``shown.print()``. The
+HTML report takes ``shown.counted``.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ def add_option(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--show-arguments",
         action="store_true",
-        help="print the calls of loops with their arguments, cut at 80 characters; on a terminal only",
+        help="show the calls of loops with their arguments, cut at 80 characters, at the end and in the report; "
+        "on a terminal only",
     )
 
 
@@ -55,12 +57,17 @@ class ShownArguments:
                 if len(fields) == len(ShownCall._fields) and len(self._calls) < _MOST_KNOWN:
                     self._calls[ShownCall(*fields)] += 1
 
+    @property
+    def counted(self) -> list[tuple[int, ShownCall]]:
+        """Each call with its number, the most frequent ones first."""
+        return [(count, call) for call, count in self._calls.most_common()]
+
     def print(self) -> None:
         """Print each call with its number, the most frequent ones first; nothing if there is none."""
         if not self._calls:
             return
         lines = ["the calls of loops, with the action of the policy:"]
-        lines += [f"  {count} x {call}" for call, count in self._calls.most_common(_MOST)]
+        lines += [f"  {count} x {call}" for count, call in self.counted[:_MOST]]
         if len(self._calls) > _MOST:
             lines.append(f"  and {len(self._calls) - _MOST} more")
         print("\n".join(lines), file=self._stream)

@@ -1,7 +1,7 @@
 """The HTML report: one file that shows which calls looped, and needs no network.
 
 ``write(path, runs)`` writes a list of runs; ``Report`` takes runs one by one. The file holds names of tools, modes and
-runs, times and counts, and no argument or result. Only its owner may read it.
+runs, times and counts, and no result. It has arguments only if ``Report.write`` gets them. Only its owner may read it.
 """
 
 from __future__ import annotations
@@ -19,10 +19,14 @@ from otel_loopguard.version import __version__
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
+
+    from otel_loopguard.telemetry.shown_calls import ShownCall
 
 __all__ = ["DECISIONS", "Call", "Report", "ReportError", "Run", "Spent", "decision", "write"]
 
+MOST_SHOWN = 100
+"""Calls that are shown with their arguments."""
 _TITLE = "Tool loops"
 
 
@@ -50,22 +54,40 @@ class Report:
         """Add one turn of a run. Raise ``ValueError`` if the decision of a call is none of ``DECISIONS``."""
         self._columns.add(run)
 
-    def write(self, *, title: str = _TITLE, subtitle: str = "", lead: str = "", conditional: bool = False) -> None:
+    def write(
+        self,
+        *,
+        title: str = _TITLE,
+        subtitle: str = "",
+        lead: str = "",
+        conditional: bool = False,
+        shown: Sequence[tuple[int, ShownCall]] = (),
+    ) -> None:
         """Write the file, or raise ``ReportError``. The subtitle is extended by the time and the version.
 
         ``lead`` is the text at the top, in place of the page's own sentence.
 
-        ``conditional``: the calls were judged after they had run, so the page says "would be refused".
+        ``conditional``: the calls were judged after they had run, so the page says "would be refused". ``shown`` are
+        calls of loops with their number: with any only the owner may read the file, also one that exists. A pipe gets
+        none.
         """
+        if self.path.exists() and not self.path.is_file():
+            shown = ()
         now = datetime.now(timezone.utc).strftime("%Y-%m-%d %H:%M UTC")
         details = [harmless(part) for part in (subtitle, f"written {now}", f"otel-loopguard {__version__}") if part]
         text = page(
-            {**self._columns.to_json(), "lead": lead, "conditional": conditional},
+            {
+                **self._columns.to_json(),
+                "lead": lead,
+                "conditional": conditional,
+                "shown": [[count, *call] for count, call in shown[:MOST_SHOWN]],
+            },
             title=harmless(title),
             subtitle=" · ".join(details),
+            has_arguments=bool(shown),
         )
         try:
-            write_private(self.path, text.encode())
+            write_private(self.path, text.encode(), is_secret=bool(shown))
         except OSError as error:
             raise _cannot(self.path, error) from error
 

@@ -20,12 +20,16 @@ _SCRIPTS = (
     "words.js", "data.js", "dom.js", "theme.js", "overview.js", "over_time.js", "tools.js",
     "shape.js", "strip.js", "turns.js", "detail.js", "timeline.js", "listing.js", "start.js",
 )  # fmt: skip
+_NO_ARGUMENTS = "It holds no argument and no result of any call."
+_ARGUMENTS = (
+    "By choice it holds arguments of the calls in loops, cut: hand it to nobody. It holds no result of any call."
+)
 _PLACEHOLDER = re.compile(r"@@(\w+)@@")
 # Only these characters can end a script element or begin a comment in it; JSON allows them as escapes.
 _ESCAPES = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"})
 
 
-def page(data: dict[str, Any], *, title: str, subtitle: str) -> str:
+def page(data: dict[str, Any], *, title: str, subtitle: str, has_arguments: bool = False) -> str:
     """Return the text of the file. ``data`` is what ``Columns.to_json`` returns; title and subtitle are plain text."""
     style = "\n".join(map(_asset, _STYLES))
     script = f"/* uPlot\n\n{_asset(_LICENSE)}*/\n{_asset(_LIBRARY)}\n(() => {{\n'use strict';\n"
@@ -34,6 +38,7 @@ def page(data: dict[str, Any], *, title: str, subtitle: str) -> str:
         "policy": f"default-src 'none'; img-src data:; style-src '{_digest(style)}'; script-src '{_digest(script)}'",
         "title": html.escape(title),
         "subtitle": html.escape(subtitle),
+        "arguments": _ARGUMENTS if has_arguments else _NO_ARGUMENTS,
         "style": style,
         "script": script,
         "data": orjson.dumps(data).decode().translate(_ESCAPES),

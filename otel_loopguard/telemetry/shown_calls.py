@@ -1,7 +1,7 @@
 """Show the arguments of calls in loops on one's own screen, by choice: in the test that runs, or through a pipe.
 
-They never get into a span, a metric, a log record or a file. The pipe is inherited from a command of this package, and
-its number and identity are in an environment variable, so that nothing is ever written to another file.
+They never get into a span, a metric, a log record or a recording. The pipe is inherited from a command of this package,
+and its number and identity are in an environment variable, so that nothing is ever written to another file.
 """
 
 from __future__ import annotations

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 import sys
 
 import pytest
@@ -11,6 +13,7 @@ from otel_loopguard.cli.shown_arguments import shown_arguments
 from otel_loopguard.errors import LoopGuardError
 from tests.canary import CANARY, encodings
 from tests.cli.processes import command, in_terminal
+from tests.report.test_file import data_of
 
 LOOP = f"""
 import os, sys, time
@@ -91,12 +94,55 @@ def test_a_closed_standard_error_is_refused(monkeypatch):
         pass
 
 
-def test_no_file_has_an_argument_while_it_is_shown(tmp_path):
-    """Neither the recording nor the report, in any encoding; and the terminal has it in the list of calls only."""
-    shown = watched(tmp_path, "loop(calls=12)", "--show-arguments")
+@pytest.mark.parametrize("name", ["watch", "run"])
+def test_the_report_has_the_list_of_calls(name, tmp_path):
+    """The same calls as the terminal. Only its owner may read it then, also if it was there; it says what it holds."""
+    (tmp_path / "report.html").touch(0o644)
+    watched(tmp_path, "loop()\nloop('list_files', 4)", "--show-arguments", name=name)
+    report = tmp_path / "report.html"
+    assert [call for call in data_of(report)["shown"] if call[3] != "nudge"] == [
+        [4, "look", "generic_repeat", "block", f"path={SHOWN}"],
+        [2, "list_files", "generic_repeat", "block", f"path={SHOWN}"],
+    ]
+    assert report.stat().st_mode & 0o777 == 0o600
+    assert "By choice it holds arguments" in report.read_text("utf-8")
+
+
+@pytest.mark.parametrize("name", ["watch", "run"])
+def test_nothing_else_has_an_argument_while_it_is_shown(name, tmp_path):
+    """In no encoding; the terminal and the report have it in the list of calls only, and the recording not at all."""
+    shown = watched(tmp_path, "loop(calls=12)", "--show-arguments", name=name)
     files = {path.name: path.read_text("utf-8") for path in tmp_path.iterdir() if path.name != "app.py"}
     assert files.keys() == {"report.html", "spans.jsonl"}
     files["terminal"], found, listed = shown.partition("the calls of loops, with")
-    assert found, listed
-    for name, text in files.items():
-        assert [one for one in encodings() if one in text] == [], name
+    assert found
+    data = data_of(tmp_path / "report.html")
+    in_report = json.dumps(data.pop("shown"), ensure_ascii=False)
+    files["report.html"] = files["report.html"].partition('id="data">')[0] + json.dumps(data, ensure_ascii=False)
+    for place, text in files.items():
+        assert [one for one in encodings() if one in text] == [], place
+    for text in (listed, json.loads(in_report)[0][-1]):
+        assert [one for one in encodings() if one in text] == encodings()[-1:]  # escaped for JSON
+
+
+def test_a_report_without_the_option_has_no_argument(tmp_path):
+    """Neither in the list of calls nor elsewhere, in any encoding, and it says so."""
+    watched(tmp_path, "loop(calls=12)")
+    text = (tmp_path / "report.html").read_text("utf-8")
+    assert data_of(tmp_path / "report.html")["shown"] == []
+    assert [one for one in encodings() if one in text] == []
+    assert "It holds no argument" in text
+
+
+def test_a_report_that_is_no_file_gets_no_argument(tmp_path):
+    """Whatever reads a pipe may keep it."""
+    os.mkfifo(tmp_path / "report.html")
+    reader = subprocess.Popen(["cat", tmp_path / "report.html"], stdout=subprocess.PIPE, text=True)
+    with reader:
+        keep = os.open(tmp_path / "report.html", os.O_WRONLY)  # so that the reader waits for the report itself
+        shown = watched(tmp_path, "loop()", "--show-arguments", name="run")
+        os.close(keep)
+        text = reader.stdout.read()
+    assert SHOWN in shown
+    assert "It holds no argument" in text
+    assert "canary" not in text

@@ -133,10 +133,12 @@ def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 def opened(driver: Any, tmp_path: Path) -> Iterator[Callable[..., Page]]:
     """Writes a report of these runs, and opens it."""
 
-    def made(*runs: report.Run, **words: str) -> Page:
-        path = tmp_path / "report.html"
-        report.write(path, runs, **words)
-        return Page(driver, path).open()
+    def made(*runs: report.Run, **more: Any) -> Page:
+        written = report.Report(tmp_path / "report.html")
+        for run in runs:
+            written.add(run)
+        written.write(**more)
+        return Page(driver, written.path).open()
 
     yield made
     driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})

@@ -7,6 +7,7 @@ import re
 import pytest
 
 from otel_loopguard.report import Call, Run, Spent
+from otel_loopguard.telemetry.shown_calls import ShownCall
 
 from . import made
 
@@ -76,6 +77,18 @@ def test_the_rows_of_loops_stand_above_everything_else(opened):
     assert page.js("document.getElementById('loops').getBoundingClientRect().bottom < 400")
     assert page.complaints() == []
     assert not opened(made.plain()).js("document.getElementById('loops').offsetParent")
+
+
+def test_arguments_that_a_user_wants_to_see_are_text(opened):
+    """One row a call, with its number; they are shown, not obeyed. Without any there is no table."""
+    hostile = "path=" + made.HOSTILE[:70]
+    page = opened(made.ping_pong(), shown=[(7, ShownCall("open_page", "ping_pong", "block", hostile))])
+    cells = page.js("[...document.querySelectorAll('#arguments tbody tr > *')].map((one) => one.textContent)")
+    assert cells == [f"open_page({hostile})", "7", "ping_pong, block"]
+    assert "By choice it holds arguments" in page.text("footer")
+    assert page.complaints() == []
+    assert page.js("document.querySelectorAll('img').length") == 0
+    assert opened(made.ping_pong()).js("document.getElementById('arguments').childElementCount") == 0
 
 
 def test_a_turn_ends_once(opened):

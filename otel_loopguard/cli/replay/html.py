@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from otel_loopguard.cli.replay.token_sums import TokensSpent
     from otel_loopguard.engine.compiled import CompiledPolicy
     from otel_loopguard.engine.policy.policy import Policy
+    from otel_loopguard.telemetry.shown_calls import ShownCall
 
 
 class HtmlReport:
@@ -48,9 +49,10 @@ class HtmlReport:
         before = None if turn.earlier is None else any(one.is_loop for one in turn.earlier[0])
         self._report.add(report.Run(turn.run_id, part, calls, _spent(turn.spent[0]), before, turn.guarded[0].rows))
 
-    def write(self, title: str, lead: str, *, conditional: bool) -> None:
-        """Write the file, with this title. ``lead`` and ``conditional`` are as of ``Report.write``."""
-        self._report.write(title=title, subtitle=f"judged by: {self._policy}", lead=lead, conditional=conditional)
+    def write(self, title: str, lead: str, *, conditional: bool, shown: Sequence[tuple[int, ShownCall]]) -> None:
+        """Write the file, with this title. The other parameters are as of ``Report.write``."""
+        subtitle = f"judged by: {self._policy}"
+        self._report.write(title=title, subtitle=subtitle, lead=lead, conditional=conditional, shown=shown)
 
 
 def turns_of(

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from otel_loopguard.cli.replay.loop_rows import GuardedTurn
     from otel_loopguard.cli.replay.sources import Reader
     from otel_loopguard.engine.policy.policy import Policy
+    from otel_loopguard.telemetry.shown_calls import ShownCall
 
 
 class Replay:
@@ -81,14 +82,17 @@ class Replay:
         """Replay all lines of these inputs, in order."""
         self._recording.read(readers)
 
-    def write_report(self, title: str, *, unit: str = "turn", conditional: bool = True) -> None:
+    def write_report(
+        self, title: str, *, unit: str = "turn", conditional: bool = True, shown: Sequence[tuple[int, ShownCall]] = ()
+    ) -> None:
         """Write the HTML report with this title, if one is wanted. ``unit`` is the word for a run.
 
         ``conditional``: the page says "would be refused", as the guard was not there or did not refuse.
+        ``shown`` is as of ``Report.write``.
         """
         if self._html is not None:
             said = verdict(self._summaries[0], self._recording.runs, self.calls, unit=unit, conditional=conditional)
-            self._html.write(title, said, conditional=conditional)
+            self._html.write(title, said, conditional=conditional, shown=shown)
 
     def _add(self, judged: Judged) -> None:
         trips = judged.trips

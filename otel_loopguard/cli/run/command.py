@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from otel_loopguard.cli.run.loops import Loops
+    from otel_loopguard.cli.shown_arguments import ShownArguments
     from otel_loopguard.cli.watch.recorded_program import RecordedProgram
     from otel_loopguard.engine.policy.policy import Policy
 
@@ -89,7 +90,7 @@ def run(arguments: argparse.Namespace) -> int:
                 _tell(program, loops, status)
                 shown.print()
             if output and (loops.rows or (arguments.output and loops.calls)):
-                _write(program, environment, output, quiet=arguments.quiet)
+                _write(program, environment, output, shown, quiet=arguments.quiet)
             if record:
                 program.keep(record)
     return shell_status(status)
@@ -167,7 +168,9 @@ def _signal(number: int) -> str:
         return f"signal {number}"
 
 
-def _write(program: RecordedProgram, environment: Mapping[str, str], output: str, *, quiet: bool) -> None:
+def _write(
+    program: RecordedProgram, environment: Mapping[str, str], output: str, shown: ShownArguments, *, quiet: bool
+) -> None:
     """Write the HTML report."""
     from otel_loopguard.cli.replay.replay import Replay  # noqa: PLC0415 - most runs have no loop
     from otel_loopguard.cli.replay.sources import Reader  # noqa: PLC0415 - see above
@@ -176,7 +179,8 @@ def _write(program: RecordedProgram, environment: Mapping[str, str], output: str
     try:
         replay = Replay([("the policy in force", policy)], json=False, html=output)
         replay.files([Reader(str(program.spans))])
-        replay.write_report("Run: the tool calls and their loops", conditional=policy.action < Action.BLOCK)
+        title, conditional = "Run: the tool calls and their loops", policy.action < Action.BLOCK
+        replay.write_report(title, conditional=conditional, shown=shown.counted)
     except LoopGuardError as error:
         say(str(error))
         return

@@ -101,7 +101,8 @@ def run(arguments: argparse.Namespace) -> int:
         if arguments.record:
             program.keep(arguments.record)
     if replay.calls:
-        replay.write_report("Watch: every call ran; this is what the guard would have done")
+        title = "Watch: every call ran; this is what the guard would have done"
+        replay.write_report(title, shown=shown.counted)
         replay.print_watch(sys.stderr)
         shown.print()
         print(f"The report: {Path(arguments.output).absolute().as_uri()}", file=sys.stderr)

@@ -25,6 +25,15 @@ function startLoops() {
   byId("loops").append(...lines);
 }
 
+/** The calls of loops with their arguments, if the user has chosen to see them. */
+function startArguments() {
+  if (data.shown.length === 0) return;
+  const rows = data.shown.map(([number, tool, mode, action, text]) => [
+    el("code", {}, `${tool}(${text})`), number, `${mode}, ${action}`,
+  ]);
+  byId("arguments").append(table("The calls of loops, with their arguments", ["Calls of loops, with their arguments", "times", "Action of the policy"], rows));
+}
+
 /** Tokens are in no sentence if none are known: a zero would read as if nothing had been spent. */
 function priceSentence() {
   if (!data.spent?.tokens) return "";
@@ -36,6 +45,7 @@ function priceSentence() {
 function startOverview() {
   byId("lead").textContent = data.lead ? data.lead + priceSentence() : leadSentence();
   startLoops();
+  startArguments();
   const numbers = [["turns", data.totals.turns], ["looping turns", data.totals.looping], ["calls", data.totals.calls]];
   for (const [word, number] of numbers) byId("numbers").append(numberOf(word, number));
   for (const word of DECISIONS.slice(1)) {
