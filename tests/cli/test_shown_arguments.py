@@ -11,7 +11,7 @@ import pytest
 
 from otel_loopguard.cli.shown_arguments import shown_arguments
 from otel_loopguard.errors import LoopGuardError
-from tests.canary import CANARY, encodings
+from tests.canary import CANARY, found_in, texts
 from tests.cli.processes import command, in_terminal
 from tests.report.test_file import data_of
 
@@ -114,23 +114,23 @@ def test_nothing_else_has_an_argument_while_it_is_shown(name, tmp_path):
     shown = watched(tmp_path, "loop(calls=12)", "--show-arguments", name=name)
     files = {path.name: path.read_text("utf-8") for path in tmp_path.iterdir() if path.name != "app.py"}
     assert files.keys() == {"report.html", "spans.jsonl"}
-    files["terminal"], found, listed = shown.partition("the calls of loops, with")
-    assert found
+    before, _, listed = shown.partition("the calls of loops, with")
     data = data_of(tmp_path / "report.html")
-    in_report = json.dumps(data.pop("shown"), ensure_ascii=False)
-    files["report.html"] = files["report.html"].partition('id="data">')[0] + json.dumps(data, ensure_ascii=False)
-    for place, text in files.items():
-        assert [one for one in encodings() if one in text] == [], place
-    for text in (listed, json.loads(in_report)[0][-1]):
-        assert [one for one in encodings() if one in text] == encodings()[-1:]  # escaped for JSON
+    in_report = texts(data.pop("shown"))
+    assert found_in(listed) == found_in(*in_report) == found_in(SHOWN) != []  # so it is found where it is
+    assert found_in(before) == []
+    assert found_in(files["report.html"].partition('id="data">')[0], *texts(data)) == []
+    recorded = [text for line in files["spans.jsonl"].splitlines() for text in texts(json.loads(line))]
+    assert "look" in recorded
+    assert found_in(*recorded) == []
 
 
 def test_a_report_without_the_option_has_no_argument(tmp_path):
     """Neither in the list of calls nor elsewhere, in any encoding, and it says so."""
     watched(tmp_path, "loop(calls=12)")
-    text = (tmp_path / "report.html").read_text("utf-8")
-    assert data_of(tmp_path / "report.html")["shown"] == []
-    assert [one for one in encodings() if one in text] == []
+    text, data = (tmp_path / "report.html").read_text("utf-8"), data_of(tmp_path / "report.html")
+    assert data["shown"] == []
+    assert found_in(text, *texts(data)) == []
     assert "It holds no argument" in text
 
 

@@ -19,7 +19,7 @@ from otel_loopguard.engine.vocabulary import Action, Trip
 from otel_loopguard.telemetry.settings import Settings
 from otel_loopguard.telemetry.shown_calls import LONGEST, ShownCall, pipe_name, pipe_of, shown_call
 from otel_loopguard.testing import guarded
-from tests.canary import CANARY, encodings
+from tests.canary import CANARY, found_in, texts
 
 TRIP = Trip("generic_repeat", "look", 3, 3, Action.BLOCK)
 CALL = ShownCall("look", "generic_repeat", "block", 'path="a"')
@@ -138,13 +138,12 @@ def test_no_telemetry_has_an_argument_while_it_is_shown(pipe, caplog):
         with suppress(ToolLoopError), loopguard.turn():
             for number in range(40):
                 loopguard.call("look", {"path": CANARY}, lambda path: "text", call_id=f"call_{number}")
-        exported = [span.to_json() for span in recording._spans.get_finished_spans()]
-        exported.append(recording._metrics.get_metrics_data().to_json())
+        exported = texts([json.loads(span.to_json()) for span in recording._spans.get_finished_spans()])
+        exported += texts(json.loads(recording._metrics.get_metrics_data().to_json()))
         exported += [f"{log.event_name} {log.body} {dict(log.attributes)}" for log in recording.logs]
-    assert json.dumps(CANARY, ensure_ascii=False) in os.read(ours, 100_000).decode()  # it was there to be exported
+    assert found_in(os.read(ours, 100_000).decode()) != []  # it was there to be exported
     assert any("tool_loop_detected" in text for text in exported)
-    for text in [*exported, caplog.text]:
-        assert [one for one in encodings() if one in text] == []
+    assert found_in(*exported, caplog.text) == []
 
 
 def test_forked_processes_share_the_pipe(pipe):
