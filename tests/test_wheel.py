@@ -183,7 +183,7 @@ def test_a_span_arrives_and_the_loop_is_stopped(programs, request, tmp_path):
     ("command", "told"),
     [
         ("run", "otel-loopguard: 3 tool calls, 1 loop.\n  read_file x3: 2 ran, 1 refused\n"),
-        ("watch", "1 of 1 turn looped."),
+        ("watch", "1 of 1 turn looped: 1 of 3 calls would have been refused."),
         ("doctor", "Loops are stopped here, in the calls that are counted above."),
     ],
 )

@@ -7,7 +7,7 @@ import pytest
 from otel_loopguard.engine.compiled import CompiledPolicy
 from otel_loopguard.engine.events import Began, Concluded, Ended
 from otel_loopguard.engine.fold import fold
-from otel_loopguard.engine.policy.policy import Policy, ToolContract
+from otel_loopguard.engine.policy.policy import Policy
 from otel_loopguard.engine.state import State
 from otel_loopguard.engine.values.results import outcome_facts
 from otel_loopguard.engine.verdict import Verdict
@@ -154,20 +154,3 @@ def test_a_conclusion_names_the_trip_that_made_it_due():
     state, _ = recorded(Policy(), 9)
     state.remember(state.history.open_trips[0])
     assert fold(state, Concluded(12), 12.0).trip.action is Action.CONCLUDE
-
-
-def test_a_recorded_call_that_succeeded_could_have_its_result_again():
-    """Whatever other call did so later; one that failed, or whose tool has no ``reuse``, could not."""
-    policy = Policy(tools={"read_*": ToolContract(reuse=True)})
-    compiled = CompiledPolicy(policy)
-    state, actions, op = State(compiled, is_recorded=True), {}, 0
-    for _ in range(3):
-        for path, outcome in {"a": Outcome("same"), "b": Outcome(error="broken"), "c": Outcome("same, too")}.items():
-            op += 1
-            began = Began(op, *compiled.contracts.identify(ToolCall("read_file", {"path": path})))
-            record = fold(state, began, float(op)).record
-            actions[path] = record.trip and record.trip.action
-            facts = outcome_facts(outcome, {}, compiled.fingerprinter, compiled.contracts.pending)
-            fold(state, Ended(op, began, record, facts), float(op))
-    assert actions == {"a": Action.REUSE, "b": Action.BLOCK, "c": Action.REUSE}
-    assert not recorded(Policy(), 3)[0].reusable
