@@ -139,8 +139,11 @@ class RecordedCall(NamedTuple):
 
     @property
     def request_was_read(self) -> bool:
-        """True if the guard read the model request that wrote the call, or that brought its result."""
-        return self.has_run or self.usage is not None
+        """True if the guard read the model request that wrote the call, or that brought its result.
+
+        It knows the tokens of the call's request then, or at least how long the model thought.
+        """
+        return self.has_run or self.usage is not None or self.thought > 0
 
     @property
     def stopped_by_user(self) -> bool:

@@ -162,9 +162,6 @@ def test_a_loop_ends(program):
 
 NOT_AS_SAID = {
     "crewai": "it ends a run of five equal calls itself, so an observed one has no more",
-    # A watch says that the run ends at the 13th call. The tools of the guarded program are withdrawn after the 9th.
-    "llama_index": "its calls have no tokens of a request, so no recording tells that the requests are read",
-    "smolagents": "as llama_index",
     "mini_swe_agent": "it takes an answer for a mistake, and asks again in another turn",
 }
 """The programs of which a watch cannot tell what a guarded one does, and why. The last one but of a stubborn model."""
