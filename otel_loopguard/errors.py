@@ -1,6 +1,10 @@
-"""The exceptions of this package."""
+"""The exceptions of this package, and the address of the docs, which its messages name."""
 
 from __future__ import annotations
+
+from typing import Final
+
+DOCS: Final = "https://github.com/otel-loopguard/otel-loopguard/blob/main/docs"
 
 
 class LoopGuardError(Exception):

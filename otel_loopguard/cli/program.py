@@ -81,7 +81,8 @@ def start(
     """
     executable = shutil.which(command[0])
     if executable is None:
-        raise LoopGuardError(f"{command[0]}: there is no such program; name one that is on the PATH and executable")
+        what = "it is neither a .py file nor executable" if Path(command[0]).is_file() else "there is no such program"
+        raise LoopGuardError(f"{command[0]}: {what}; name a program that is on the PATH and executable")
     python = _other_python(executable)
     if python is not None:
         say(

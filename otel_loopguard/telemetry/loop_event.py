@@ -11,6 +11,7 @@ from opentelemetry.trace import format_trace_id
 from otel_loopguard import semconv
 from otel_loopguard.engine.quoting import clean_name, ordinal
 from otel_loopguard.engine.vocabulary import OVER_TURNS, USER_STOP, Action
+from otel_loopguard.errors import DOCS
 from otel_loopguard.telemetry.exit_summary import PASSED, REFUSED, UNTOLD
 from otel_loopguard.telemetry.log_throttle import LogThrottle, left_out_before
 from otel_loopguard.telemetry.shown_calls import shown_call
@@ -63,15 +64,14 @@ _FATES_AT_A_CALL: Final = {
 }
 """What became of a call of a loop, by the action. ``reuse`` gave a result, and ``abort`` ended the run: no fate."""
 _FATES_AT_A_REQUEST: Final = {Action.OBSERVE: UNTOLD}
-_DOCS: Final = "https://github.com/otel-loopguard/otel-loopguard/tree/main/docs"
 _REFUSED: Final = (
-    f" To refuse nothing, set OTEL_PYTHON_LOOPGUARD_ACTION=observe. No loop? {_DOCS}/how-to/refused-too-much.md"
+    f" To refuse nothing, set OTEL_PYTHON_LOOPGUARD_ACTION=observe. No loop? {DOCS}/how-to/refused-too-much.md"
 )
-_ENDED: Final = f" Catch ToolLoopError to answer the user: {_DOCS}/how-to/catch-tool-loop-error.md"
-_BELOW: Final = f" It ran: the action %s refuses nothing. {_DOCS}/watch.md"
+_ENDED: Final = f" Catch ToolLoopError to answer the user: {DOCS}/how-to/catch-tool-loop-error.md"
+_BELOW: Final = f" It ran: the action %s refuses nothing. {DOCS}/watch.md"
 _BELOW_AT_A_REQUEST: Final = (
     " It ran: the action %s only reports; block would tell the model, then ask it for an answer without tools. "
-    f"{_DOCS}/watch.md"
+    f"{DOCS}/watch.md"
 )
 _OUTSIDE: Final = (
     " It ran, because it belongs to no known agent run. To have such calls guarded, put one message's work into "
@@ -213,7 +213,7 @@ class Events:
         """
         action, mode = trip.action, trip.mode
         if self.show is not None:
-            self.show(shown_call(trip, tool, call.arguments))
+            self.show(shown_call(trip, tool, call.arguments, has_run=has_run))
         if trip.verdict < Action.BLOCK:
             return
         lines = self._lines_of(turn.id)
@@ -275,8 +275,8 @@ class Events:
         if action is Action.ABORT:
             name, limit, refusals = "abort_after", policy.abort_after, refusals - 1  # this call is one of them
         if limit and refusals >= limit:
-            number = f"{refusals} {'time' if has_run else 'refusal'}{'' if refusals == 1 else 's'}"
-            return f" after {'telling the model ' if has_run else ''}{number} ({name} {limit}),"
+            number = f"{refusals} {'call' if has_run else 'refusal'}{'' if refusals == 1 else 's'}"
+            return f" after {number}{' in a loop' if has_run else ''} ({name} {limit}),"
         return " after its tools were withdrawn," if action is Action.ABORT and lines.endings[Action.CONCLUDE] else ""
 
     def _advice(self, trip: Trip, record: Record | None, turn: Turn, *, has_run: bool) -> str:

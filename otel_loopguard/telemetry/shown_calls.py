@@ -13,6 +13,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from otel_loopguard.engine.quoting import clean_name, escaped
+from otel_loopguard.engine.vocabulary import Action
 from otel_loopguard.interrupts import pass_interrupt
 
 if TYPE_CHECKING:
@@ -33,16 +34,20 @@ class ShownCall(NamedTuple):
     tool: str
     mode: str
     verdict: str
-    """The action that the rules want, such as ``block``."""
+    """The action that the rules want, such as ``block``; ``nudge`` for a call that had run before."""
     arguments: str
 
     def __str__(self) -> str:
         return f"{self.tool}({self.arguments}): {self.mode}, {self.verdict}"
 
 
-def shown_call(trip: Trip, tool: str, arguments: Any) -> ShownCall:
-    """Return a call as it is shown. ``tool`` is its name as it may be shown; the arguments are cut to 80 characters."""
-    return ShownCall(clean_name(tool), clean_name(str(trip.mode)), str(trip.verdict), _shown(arguments))
+def shown_call(trip: Trip, tool: str, arguments: Any, *, has_run: bool = False) -> ShownCall:
+    """Return a call as it is shown. ``tool`` is its name as it may be shown; the arguments are cut to 80 characters.
+
+    ``has_run``: it was read in a model request. Then nothing can be refused, and the model is told.
+    """
+    verdict = Action.NUDGE if has_run and trip.verdict < Action.CONCLUDE else trip.verdict
+    return ShownCall(clean_name(tool), clean_name(str(trip.mode)), str(verdict), _shown(arguments))
 
 
 def _shown(arguments: Any) -> str:

@@ -215,7 +215,7 @@ def test_the_error_at_a_request_names_no_refusal(ended: Ran) -> None:
 def test_the_log_says_that_calls_have_run(ended: Ran) -> None:
     """No call is refused at the model's side: the log names the request without tools, and the end of the run."""
     concluded, last = ended.log
-    withdrew = "Withdrew the tools after telling the model 7 times (conclude_after 7), so that the model answers"
+    withdrew = "Withdrew the tools after 7 calls in a loop (conclude_after 7), so that the model answers"
     assert concluded.startswith(
         f"{withdrew}, at read_file: same call, same result, for the 9th time (generic_repeat, limit 3) [call="
     )

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from otel_loopguard.errors import DOCS
 from otel_loopguard.telemetry import unseen
 
 BREAKS, OPEN, WARNS, TELLS = "breaks", "open", "warns", "tells"
 """The levels of findings. ``breaks``: a problem, loops are not stopped. ``open``: it is not known whether they
 are. Both make the exit status 1. ``warns``: something else is wrong, such as lost telemetry. ``tells``: a note."""
-_PAGE = "https://github.com/otel-loopguard/otel-loopguard/blob/main/docs/doctor.md"
+_PAGE = f"{DOCS}/doctor.md"
 
 
 class FindingKind(NamedTuple):

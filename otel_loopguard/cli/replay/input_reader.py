@@ -13,6 +13,7 @@ from otel_loopguard.cli.replay.sources import End
 from otel_loopguard.cli.replay.span_buffer import SpanBuffer
 from otel_loopguard.cli.replay.summary import Missing
 from otel_loopguard.cli.replay.workers import Workers
+from otel_loopguard.errors import DOCS
 from otel_loopguard.spans import otlp
 from otel_loopguard.spans.dialects import DIALECTS
 
@@ -33,7 +34,7 @@ _MOST_WITHOUT_A_RUN = 3
 """Broken lines that are reported as long as no run was read: most likely the file is no recording at all."""
 NOTHING_READ = (
     "no run and no tool span was found. Give a file of runs, one JSON object a line, or of OTLP JSON lines with tool "
-    f"spans of this package or of {', '.join(row.name for row in DIALECTS)}: docs/replay.md"
+    f"spans of this package or of {', '.join(row.name for row in DIALECTS)}: {DOCS}/replay.md"
 )
 
 

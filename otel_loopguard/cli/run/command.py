@@ -13,7 +13,7 @@ from otel_loopguard.cli.options import add_policy_choice
 from otel_loopguard.cli.output import counted
 from otel_loopguard.cli.program import add_program, command_of, say, shell_status, start
 from otel_loopguard.engine.vocabulary import Action
-from otel_loopguard.errors import LoopGuardError
+from otel_loopguard.errors import DOCS, LoopGuardError
 from otel_loopguard.private_files import check_writable
 
 if TYPE_CHECKING:
@@ -36,6 +36,10 @@ _REPORT = "loopguard-run.html"
 _NOT_STARTED = (
     "the guard was not started in the program: it is no Python program, or its Python has no otel-loopguard. "
     "Install it where the program is installed."
+)
+_ONLY_TOLD = (
+    "the calls of these loops had run when the guard saw them, in the model's requests. "
+    f"To refuse them before they run, put @otel_loopguard.tool on the functions: {DOCS}/how-to/openai.md"
 )
 _NO_CALLS = "no tool call was seen. If the program made any: `otel-loopguard doctor -- COMMAND` names the reason."
 
@@ -152,7 +156,10 @@ def _tell(program: RecordedProgram, loops: Loops, status: int) -> None:
         ends = ends_in_words(loops.ends.values())
         say("\n  ".join([f"{counted(loops.calls, 'tool call')}, {found}.", *loops.shown, *ends]))
     else:
-        say(_NO_CALLS if program.is_seen else _NOT_STARTED)
+        ended = f"the program ended with status {status}, and " if status > 0 and program.is_seen else ""
+        say(f"{ended}{_NO_CALLS if program.is_seen else _NOT_STARTED}")
+    if loops.only_told:
+        say(_ONLY_TOLD)
     for sentence in program.unseen:
         say(sentence)
     if status < 0:

@@ -31,6 +31,8 @@ class Loops:
     def __init__(self, spans: Path) -> None:
         """Read a file of OTLP JSON lines. A line that is not whole is left out: its process was killed."""
         self._turns: dict[str, dict[int, LoopCall]] = {}
+        self._had_run: set[bool] = set()
+        """Whether the guard saw a call of a loop only when it had run: of all of them."""
         read: set[str] = set()
         """The turns whose model requests the guard reads, so that it can withdraw the tools."""
         ancestry = Ancestry()
@@ -47,10 +49,17 @@ class Loops:
                         call = _call(span.view.attributes, withdraws=span.turn in read)
                         # A call that was resumed has a second span, which replaces the first.
                         self._turns.setdefault(span.turn, {})[span.order[0]] = call
+                        if call.is_loop:
+                            self._had_run.add(span.read().has_run)
         self.ends = ancestry.ends
         """How the turns ended, by their ids."""
         self.rows = [row for calls in self._turns.values() for row in loop_rows.rows(list(calls.values()))]
         """A row for each loop, such as ``search_orders x10: 2 ran, 7 refused, run ended at 10``."""
+
+    @property
+    def only_told(self) -> bool:
+        """True if there are loops, and none of their calls could be refused: they were read in model requests."""
+        return self._had_run == {True}
 
     @property
     def shown(self) -> list[str]:

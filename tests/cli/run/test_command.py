@@ -72,7 +72,9 @@ def test_a_loop_over_a_model_client_is_stopped(script, lines, tmp_path):
         done = run(*module, folder=tmp_path, more={"PYTHONPATH": str(ROOT)})
     report = tmp_path / "loopguard-run.html"
     found = [f"otel-loopguard: the report: {report.as_uri()}"] if len(lines) > 2 else []
-    assert (done.returncode, said(done)) == (0, lines + found)
+    advice = [line for line in said(done) if "put @otel_loopguard.tool on the functions" in line]
+    assert (done.returncode, said(done)) == (0, lines + advice + found)
+    assert len(advice) == len(found)
     assert report.exists() == bool(found)
     if found:
         data = data_of(report)
@@ -207,7 +209,9 @@ def test_a_program_without_a_call_names_the_doctor(tmp_path):
     """A program that ends at once is no fault, and the line has the next step."""
     done = ran(tmp_path, "")
     assert (done.returncode, len(said(done))) == (0, 1)
-    assert "no tool call was seen" in done.stderr
+    assert "otel-loopguard: no tool call was seen" in done.stderr
+    failed = ran(tmp_path, "sys.exit(3)")
+    assert "the program ended with status 3, and no tool call was seen" in failed.stderr
     assert "otel-loopguard doctor" in done.stderr
 
 
@@ -285,6 +289,7 @@ def test_a_terminal_that_closes_does_not_end_a_program_that_goes_on(tmp_path):
         ((), "name the program"),
         (("no-such.py",), "no-such.py: there is no such file"),
         (("--", "no-such-program"), "no-such-program: there is no such program"),
+        (("text.txt",), "text.txt: it is neither a .py file nor executable"),
         (("-m",), "-m: name the module"),
         (("--preset", "no_such", "--", "ls"), "no_such"),
         (("--policy", "no-such.toml", "--", "ls"), "no-such.toml"),
@@ -292,6 +297,7 @@ def test_a_terminal_that_closes_does_not_end_a_program_that_goes_on(tmp_path):
 )
 def test_wrong_use_is_a_line(arguments, message, tmp_path):
     """The status is 2, and nothing is started."""
+    (tmp_path / "text.txt").write_text("Not a program.")
     done = run(*arguments, folder=tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
     assert message in done.stderr

@@ -20,7 +20,10 @@ def spans(folder, *calls):
             "loopguard.outcome": "executed",
             **{f"loopguard.{name}": value for name, value in more.items()},
         }
-        texts = [{"key": key, "value": {"stringValue": value}} for key, value in attributes.items()]
+        texts = [
+            {"key": key, "value": {"boolValue" if value is True else "stringValue": value}}
+            for key, value in attributes.items()
+        ]
         texts.append({"key": "loopguard.turn.call_index", "value": {"intValue": str(index)}})
         span = {"name": tool, "traceId": "1", "spanId": str(index), "attributes": texts}
         lines.append(json.dumps({"resourceSpans": [{"scopeSpans": [{"spans": [span]}]}]}))
@@ -72,6 +75,15 @@ def test_a_loop_is_one_row(calls, rows, tmp_path):
     """Equal calls, and calls of one mode, are one loop of their turn; a nudge alone is none."""
     loops = Loops(spans(tmp_path, *calls))
     assert (loops.calls, loops.rows) == (len(calls), rows)
+
+
+@pytest.mark.parametrize(("others", "told"), [([], True), ([("b", "look", 1, BLOCK)], False)], ids=["alone", "mixed"])
+def test_loops_of_which_the_model_could_only_be_told(others, told, tmp_path):
+    """The guard saw their calls in model requests, when they had run."""
+    seen = {**trip("nudge", "nudged", verdict="block"), "has_run": True}
+    loops = Loops(spans(tmp_path, ("a", "look", 1, seen), ("a", "look", 1, seen), *others))
+    assert loops.rows[0] == "look x2: 2 ran"
+    assert loops.only_told is told
 
 
 def test_few_rows_are_shown(tmp_path):
