@@ -122,7 +122,7 @@ def test_an_abort_among_parallel_calls_ends_the_run(framework: Any, name: str, d
         pytest.param(driver, id=f"{of}-{name}")
         for of, framework in EVERY_FRAMEWORK.items()
         for name, driver in framework.DRIVERS.items()
-        if has_scenario(framework, name, "stuck")
+        if has_scenario(framework, name, "stuck") and of != "crewai"  # it ends a run of five equal calls by itself
     ],
 )
 def test_a_guarded_run_does_what_a_watch_has_said(driver: Any, paths: str) -> None:
