@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 
 from otel_loopguard import Policy, semconv
 from otel_loopguard.cli.replay.input_reader import InputReader
 from otel_loopguard.cli.replay.judge import PolicyJudge
+from otel_loopguard.cli.replay.loop_rows import Figures
 from otel_loopguard.cli.replay.sources import Reader
 from otel_loopguard.cli.watch.recorder import JsonLines
 from otel_loopguard.testing import guarded
@@ -20,15 +21,6 @@ if TYPE_CHECKING:
 
     from otel_loopguard.cli.replay.loop_rows import GuardedTurn
     from otel_loopguard.testing import Recording
-
-
-class Done(NamedTuple):
-    """What happened to the calls of a turn."""
-
-    ran: int
-    refused: int
-    end: int | None
-    """The position of the call at which ``ToolLoopError`` ended the run; None if it did not."""
 
 
 def watched(run: Callable[[], object]) -> GuardedTurn:
@@ -49,18 +41,21 @@ def watched(run: Callable[[], object]) -> GuardedTurn:
     return turn
 
 
-def said(turn: GuardedTurn, *, calls_on: bool) -> Done:
+def said(turn: GuardedTurn, *, calls_on: bool) -> Figures:
     """What the watch says about a guarded turn, of a model that answers without tools or one that calls on."""
     if not turn.is_concluded:
-        return Done(turn.ran, turn.refused, turn.end)
+        return turn.figures
     if calls_on:
         assert turn.if_it_calls_on is not None, turn
-        return Done(*turn.if_it_calls_on)
-    return Done(turn.ran, turn.refused, None)
+        return turn.if_it_calls_on
+    return turn.figures._replace(end=None)
 
 
-def done(recording: Recording, ran: int, *, ended: bool) -> Done:
-    """What a guarded program did, whose tools ran so often. ``ended``: ``ToolLoopError`` ended it."""
+def done(recording: Recording, ran: int, *, ended: bool) -> Figures:
+    """What a guarded program did, whose tools ran so often.
+
+    ``ended``: ``ToolLoopError`` ended it, at the call that is the figure's end.
+    """
     refused = recording.outcomes.count("blocked") + recording.outcomes.count("reused")
     actions = [(span.attributes or {}).get(semconv.ACTION) for span in recording.spans]
-    return Done(ran, refused, actions.index("abort") if ended else None)
+    return Figures(ran, refused, actions.index("abort") if ended else None)

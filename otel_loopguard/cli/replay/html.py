@@ -39,7 +39,7 @@ class HtmlReport:
 
     def turn(self, turn: JudgedTurn) -> None:
         """Add a turn of spans, or a part of it."""
-        decided = _Decided(self._compiled.policy, turn.trips[0], turn.guarded[0].end, turn.first)
+        decided = _Decided(self._compiled.policy, turn.trips[0], turn.guarded[0].figures.end, turn.first)
         calls = []
         for index, call in enumerate(turn.recorded):
             resolved, identity = call.resolve(self._compiled)
@@ -65,7 +65,7 @@ def turns_of(
     compiled, turns = judges[0].compiled, []
     for position, guarded_turn in guarded[0].items():
         of_turn = [trip for trip in trips[0] if trip.turn == position]
-        decided = _Decided(compiled.policy, of_turn, guarded_turn.end)
+        decided = _Decided(compiled.policy, of_turn, guarded_turn.figures.end)
         seen: dict[int, int] = {}
         calls = []
         for index, call in enumerate(run.turns[position]["calls"]):

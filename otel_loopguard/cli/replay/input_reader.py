@@ -137,7 +137,7 @@ class InputReader:
 
     @property
     def ends(self) -> Mapping[str, str]:
-        """How the turns of the guard's own spans ended, by their ids, where the recording tells."""
+        """The ends of turns by their ids, as far as the guard's own spans tell them."""
         return self._buffer.ancestry.ends
 
     @property

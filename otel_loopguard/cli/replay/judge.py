@@ -71,7 +71,7 @@ class TripOfRun(NamedTuple):
 
 
 class Reach(NamedTuple):
-    """What a trip of a run was."""
+    """The strength of a trip of a run."""
 
     action: Action
     is_refused: bool
@@ -79,7 +79,7 @@ class Reach(NamedTuple):
 
 
 Reached: TypeAlias = "frozenset[Reach]"
-"""What the trips of a run were."""
+"""The strengths of the trips of a run."""
 
 
 def reached(trips: Iterable[TripOfRun], earlier: Reached) -> Reached:

@@ -47,7 +47,7 @@ class JudgedRun(NamedTuple):
     extract: Any
     """The value that ``Extract`` returned; None without one."""
     guarded: tuple[dict[int, GuardedTurn], ...] = ()
-    """What a guarded turn does with the calls of each turn, by its position, for each judge."""
+    """The turns as the guard would have had them, by their positions, for each judge."""
 
 
 class SpanLine(NamedTuple):

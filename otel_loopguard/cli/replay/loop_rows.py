@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from otel_loopguard.cli.replay.recorded_turn import JudgedCall
 
 RAN, REUSED, REFUSED, ENDED, AFTER = "ran", "given an earlier result", "refused", "ended", "after the end"
-"""What happens to a call. ``ENDED``: the run ends before it. ``AFTER``: the turn is over, so it is not made."""
+"""The fates of a call. ``ENDED``: the run ends before it. ``AFTER``: the turn is over, so it is not made."""
 _MOST_TOOLS = 3
 _FEW = 2
 """So many different calls are a loop of equal ones. In a loop of more, each call of its tools counts."""
@@ -47,21 +47,7 @@ class LoopCall(NamedTuple):
 
 
 class Figures(NamedTuple):
-    """What happens to the calls of a turn until its end."""
-
-    ran: int
-    """The number of calls that run."""
-    refused: int
-    """The number of calls that are refused."""
-    end: int
-    """The position of the last call, or of the one at which the run ends."""
-
-
-class GuardedTurn(NamedTuple):
-    """What a guarded turn does with the calls of a recorded one, or of a part of it.
-
-    Where the tools are withdrawn, it ends if the model answers. No recording tells whether it would.
-    """
+    """The numbers of a guarded turn."""
 
     ran: int
     """The number of calls that run."""
@@ -72,11 +58,20 @@ class GuardedTurn(NamedTuple):
 
     None if the turn goes on, -1 if it has ended in an earlier part.
     """
+
+
+class GuardedTurn(NamedTuple):
+    """A recorded turn, or a part of it, as the guard would have had it.
+
+    Where the tools are withdrawn, it ends if the model answers. No recording tells whether it would.
+    """
+
+    figures: Figures
     rows: list[str]
     is_concluded: bool = False
     """True if the turn ends because the tools are withdrawn."""
     if_it_calls_on: Figures | None = None
-    """What the turn does if its model goes on as recorded without tools, and is then ended; else None."""
+    """The numbers if the model goes on as recorded without tools, and is then ended; else None."""
 
 
 def guarded(
@@ -87,7 +82,7 @@ def guarded(
     is_over: bool = False,
     was_guarded: bool = False,
 ) -> GuardedTurn:
-    """Return what a guarded turn does with these recorded calls.
+    """Return these recorded calls as a guarded turn has them.
 
     ``folded``: the calls as recorded ones, each of which has run. ``made``: the same calls in a guarded turn.
     ``withdraws``: the guard reads the model's requests, so it can withdraw the tools.
@@ -116,8 +111,8 @@ def guarded(
             )
         )
     end = -1 if is_over else None if at is None else judged[_last(fates)].position
-    figures = None if on_at is None else Figures(on.count(RAN), _refused(on), judged[on_at].position)
-    return GuardedTurn(fates.count(RAN), _refused(fates), end, list(rows(calls)), is_concluded, figures)
+    calls_on = None if on_at is None else _figures(on, judged[on_at].position)
+    return GuardedTurn(_figures(fates, end), list(rows(calls)), is_concluded, calls_on)
 
 
 def _fates(judged: Sequence[JudgedCall], endings: Collection[Action]) -> tuple[list[str], int | None]:
@@ -149,8 +144,8 @@ def is_refusable(one: JudgedCall) -> bool:
     return _action(one) >= Action.REUSE and not one.call.has_run
 
 
-def _refused(fates: Sequence[str]) -> int:
-    return fates.count(REFUSED) + fates.count(REUSED)
+def _figures(fates: Sequence[str], end: int | None) -> Figures:
+    return Figures(fates.count(RAN), fates.count(REFUSED) + fates.count(REUSED), end)
 
 
 def _last(fates: Sequence[str]) -> int:

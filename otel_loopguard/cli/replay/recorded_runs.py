@@ -115,7 +115,7 @@ def replay(run: RecordedRun, judge: PolicyJudge) -> tuple[list[TripOfRun], dict[
         if any(map(is_refusable, folded)):
             made = _judged(run, number, judge.state(FINGERPRINTER, refuses=True))
         turns[number] = guarded(folded, made, withdraws=False)  # nobody knows whether the requests would be read
-        trips += trips_of(folded, number, turns[number].end)
+        trips += trips_of(folded, number, turns[number].figures.end)
     return trips, turns
 
 

@@ -62,29 +62,58 @@ class JudgedTurn(NamedTuple):
     earlier: tuple[Reached, ...] | None
     """The state after its earlier parts, for each judge; None for a whole turn, or its first part."""
     guarded: tuple[GuardedTurn, ...] = ()
-    """What a guarded turn does with its calls, one for each judge."""
+    """The turn as the guard would have had it, one for each judge."""
+
+
+class _TurnOfJudge:
+    """A turn, as far as one judge has judged it."""
+
+    __slots__ = ("_folded", "_guarded", "_is_over", "_made", "judge", "recorded")
+
+    def __init__(self, judge: PolicyJudge, *, heeds: bool) -> None:
+        """``heeds``: the refusals were made."""
+        self.judge = judge
+        self._folded: list[JudgedCall] = []
+        """The calls that are over and not handed out yet."""
+        self.recorded = RecordedTurn(judge.state(), self._folded.append)
+        self.recorded.state.heeds = heeds
+        self._made: list[JudgedCall] = []
+        """The same calls as a guarded turn makes them."""
+        self._guarded = RecordedTurn(judge.state(refuses=True), self._made.append)
+        self._is_over = False
+        """True if a guarded turn has ended in a part that was judged."""
+
+    def add(
+        self, in_order: list[RecordedCall | ModelSpan], *, is_whole: bool, is_last: bool, was_guarded: bool
+    ) -> tuple[list[JudgedCall], GuardedTurn]:
+        """Judge calls, and the model requests between them. Return the calls that are over, and the guarded turn.
+
+        ``is_whole``: they are all of the turn. ``is_last``: they are its last ones.
+        """
+        _feed(self.recorded, in_order, is_last=is_last)
+        folded, made = [*self._folded], self._folded
+        # Without a refusal a whole turn is the same.
+        if not was_guarded and (not is_whole or any(map(is_refusable, folded))):
+            _feed(self._guarded, in_order, is_last=is_last)
+            made = self._made
+        turn = guarded(
+            folded, made, withdraws=self.recorded.requests_are_read, is_over=self._is_over, was_guarded=was_guarded
+        )
+        self._is_over = turn.figures.end is not None
+        self._folded.clear()
+        self._made.clear()
+        return folded, turn
 
 
 class _OpenTurn:
-    """A turn of which a part may have been judged, with its state for each judge."""
+    """A turn of which a part may have been judged."""
 
-    __slots__ = ("calls", "folded", "guarded", "is_over", "made", "reached", "turns")
+    __slots__ = ("by_judge", "calls", "reached")
 
-    def __init__(self, judges: list[PolicyJudge]) -> None:
+    def __init__(self, judges: list[PolicyJudge], *, heeds: bool) -> None:
+        """``heeds`` is as of ``_TurnOfJudge``."""
         self.calls = 0
-        self.folded: list[list[JudgedCall]] = [[] for _ in judges]
-        """The calls that are over and not handed out yet, for each judge."""
-        self.turns = [
-            RecordedTurn(judge.state(), of_judge.append) for judge, of_judge in zip(judges, self.folded, strict=True)
-        ]
-        self.made: list[list[JudgedCall]] = [[] for _ in judges]
-        """The same calls as a guarded turn makes them."""
-        self.guarded = [
-            RecordedTurn(judge.state(refuses=True), of_judge.append)
-            for judge, of_judge in zip(judges, self.made, strict=True)
-        ]
-        self.is_over = [False] * len(judges)
-        """True where a guarded turn has ended in a part that was judged."""
+        self.by_judge = [_TurnOfJudge(judge, heeds=heeds) for judge in judges]
         self.reached: tuple[Reached, ...] | None = None
         """The state after the judged parts, for each judge; None before the first one."""
 
@@ -232,9 +261,7 @@ class SpanBuffer:
         calls = [span.read() for span in _once(ready, self.ancestry)]
         turn = held.turns.get(name)
         if turn is None:
-            turn = held.turns[name] = _OpenTurn(self._judges)
-            for recorded in turn.turns:
-                recorded.state.heeds = own  # the refusals were made
+            turn = held.turns[name] = _OpenTurn(self._judges, heeds=own)
         # Our own spans have the thought themselves, and are in the order of their calls.
         thought = [] if own else [request for request in requests if not self.ancestry.is_in_tool(request)]
         in_order: list[RecordedCall | ModelSpan] = sorted([*calls, *thought], key=_in_order)
@@ -242,26 +269,14 @@ class SpanBuffer:
         trips: tuple[list[TripOfRun], ...] = ()
         sums: tuple[TokensSpent, ...] = ()
         guarded_turns: tuple[GuardedTurn, ...] = ()
-        was_guarded = any(map(_was_guarded, ready))
-        judged = zip(self._judges, turn.turns, turn.folded, turn.is_over, strict=True)
-        for number, (judge, recorded, folded, is_over) in enumerate(judged):
-            recorded.state.place = judge.place_of(name, ready[0], self.ancestry) if ready else None
-            _feed(recorded, in_order, is_last=is_last)
-            made = folded
-            # Without a refusal a whole turn is the same.
-            if not was_guarded and (not is_last or turn.calls or any(map(is_refusable, folded))):
-                _feed(turn.guarded[number], in_order, is_last=is_last)
-                made = turn.made[number]
-            withdraws = recorded.requests_are_read
-            one_turn = guarded(folded, made, withdraws=withdraws, is_over=is_over, was_guarded=was_guarded)
-            guarded_turns = (*guarded_turns, one_turn)
-            turn.is_over[number] = one_turn.end is not None
-            found = trips_of(folded, end=one_turn.end)
-            in_vain = {one.position for one in folded if one.in_vain}
-            trips = (*trips, found)
-            sums = (*sums, spent(written, in_vain, one_turn.end, judge.compiled.prices))
-            folded.clear()
-            turn.made[number].clear()
+        is_whole, was_guarded = is_last and not turn.calls, any(map(_was_guarded, ready))
+        for one in turn.by_judge:
+            one.recorded.state.place = one.judge.place_of(name, ready[0], self.ancestry) if ready else None
+            folded, guarded_turn = one.add(in_order, is_whole=is_whole, is_last=is_last, was_guarded=was_guarded)
+            end, in_vain = guarded_turn.figures.end, {call.position for call in folded if call.in_vain}
+            guarded_turns = (*guarded_turns, guarded_turn)
+            trips = (*trips, trips_of(folded, end=end))
+            sums = (*sums, spent(written, in_vain, end, one.judge.compiled.prices))
         begin, earlier = turn.calls, turn.reached
         turn.calls += len(calls)
         if turn.calls:

@@ -85,10 +85,11 @@ class Summary:
         """
         self.runs[success] += earlier is None
         for name, turn in (guarded or {}).items():
-            self.ran += turn.ran
-            self.refused_calls += turn.refused
+            ran, refused, end = turn.figures
+            self.ran += ran
+            self.refused_calls += refused
             self.asked += turn.is_concluded
-            self.ended += turn.end is not None and turn.end >= 0 and not turn.is_concluded
+            self.ended += end is not None and end >= 0 and not turn.is_concluded
             self.all_loops += len(turn.rows)
             self.loops += [(name, row) for row in turn.rows[: MOST_LOOPS - len(self.loops)]]
         if not trips:
