@@ -116,7 +116,7 @@ def _whys(policy: Policy, trips: Sequence[TripOfRun], *, is_part: bool) -> Itera
         if trip.action < Action.CONCLUDE:
             yield trip.call, f"limit {trip.limit}"
         elif limit and limit <= (before if trip.action is Action.ABORT else number):
-            told = "time the model was told" if limit == 1 else "times the model was told"
-            yield trip.call, f"after {limit:,} {told}" if trip.has_run else f"after {counted(limit, 'refusal')}"
+            steps = f"{counted(limit, 'call')} in a loop" if trip.has_run else counted(limit, "refusal")
+            yield trip.call, f"after {steps}"
         elif not is_part and trip.action is Action.ABORT and policy.conclude_after:
             yield trip.call, "as nothing new came since its answer was asked for"

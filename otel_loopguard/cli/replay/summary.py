@@ -142,7 +142,7 @@ def verdict(summary: Summary, turns: int, calls: int, *, unit: str = "turn", con
         was = "would have been" if conditional else "were"
         figures.append(f"{summary.refusable:,} of {all_calls} {was} refused{new}")
     if summary.repeats:
-        figures.append(f"{summary.repeats:,} of {all_calls} were repeats that the program runs itself")
+        figures.append(f"{summary.repeats:,} of {all_calls} were steps of loops that had run when the guard saw them")
     lines = [f"{summary.looping:,} of {counted(turns, unit)} looped{': ' if figures else ''}{' and '.join(figures)}."]
     if conditional:
         lines.append(_guarded(summary))

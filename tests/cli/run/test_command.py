@@ -79,7 +79,9 @@ def test_a_loop_over_a_model_client_is_stopped(script, lines, tmp_path):
     if found:
         data = data_of(report)
         assert [row for *_, row in data["loops"]["rows"]] == [lines[1].strip()]
-        assert data["lead"] == "1 of 1 turn looped: 7 of 9 calls were repeats that the program runs itself."
+        assert (
+            data["lead"] == "1 of 1 turn looped: 7 of 9 calls were steps of loops that had run when the guard saw them."
+        )
 
 
 def test_the_program_has_its_arguments_its_input_and_its_output(tmp_path):
