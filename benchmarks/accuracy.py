@@ -135,7 +135,7 @@ class Decided(NamedTuple):
 
 def replay(run: Run, judge: PolicyJudge) -> corpus.Replayed:
     """Replay one run, with its trips in the terms of the judges."""
-    found = reading.replay(reading.read(run), judge)
+    found, _ = reading.replay(reading.read(run), judge)
     return corpus.Replayed(run, [corpus.Tripped(t.turn, t.call, t.mode, str(t.action)) for t in found])
 
 
