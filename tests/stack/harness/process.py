@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import os
 import random
 import shutil
 import signal
@@ -10,11 +12,11 @@ import subprocess
 import time
 import urllib.error
 import urllib.request
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
 T = TypeVar("T")
@@ -36,19 +38,28 @@ def wait_until(what: str, check: Callable[[], T | None], seconds: float = PATIEN
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports that nothing listens on, all different.
+    """Ports that nothing listens on, all different, and different from those of the calls before.
 
-    They are outside of those that the system gives to connections: a program binds them seconds later.
+    A program binds its ports seconds later. So they are outside of those that the system gives to connections, and the
+    processes of a test run have ranges of their own.
     """
     found: list[int] = []
-    with ExitStack() as stack:
-        while len(found) < count:
-            port = random.randrange(20_000, 32_000)
-            each = stack.enter_context(socket.socket())
-            with suppress(OSError):
-                each.bind(("127.0.0.1", port))
-                found.append(port)
+    while len(found) < count:
+        port = next(_ports)
+        with suppress(OSError), socket.socket() as one:
+            one.bind(("127.0.0.1", port))
+            found.append(port)
     return found
+
+
+def _rotated(first: int, count: int) -> Iterator[int]:
+    """These numbers for ever, from a drawn one on: a process may have children with the same range."""
+    start = random.randrange(count)
+    return (first + (start + step) % count for step in itertools.count())
+
+
+_RANGE = 1_500
+_ports = _rotated(20_000 + _RANGE * (int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:]) % 8), _RANGE)
 
 
 def answers(url: str) -> bool:
