@@ -37,11 +37,11 @@ def before(
             continue
         if tool.contract.reuse and trip.verdict is Action.BLOCK:
             trip = trip._replace(verdict=Action.REUSE)
-        best = _stronger(best, _capped(trip, tool.ceiling(trip.mode, policy), highest))
+        best = stronger(best, _capped(trip, tool.ceiling(trip.mode, policy), highest))
     for trip in custom:
         if trip.insistable and is_paid(history, record, trip):
             continue
-        best = _stronger(best, _capped(trip, tool.ceiling(trip.mode, policy), highest))
+        best = stronger(best, _capped(trip, tool.ceiling(trip.mode, policy), highest))
     if best is None:
         return None
     if best.action < Action.REUSE:
@@ -124,7 +124,8 @@ def _capped(trip: Trip, ceiling: Action, highest: Action) -> Trip | None:
     return trip._replace(mode=_MODES.get(trip.mode, trip.mode), action=min(trip.verdict, ceiling, highest))
 
 
-def _stronger(best: Trip | None, trip: Trip | None) -> Trip | None:
+def stronger(best: Trip | None, trip: Trip | None) -> Trip | None:
+    """Return the trip with the higher action or, if these are equal, with the higher verdict; else the first one."""
     if best is None or trip is None:
         return best or trip
     return trip if (trip.action, trip.verdict) > (best.action, best.verdict) else best

@@ -251,7 +251,10 @@ def _count(state: State, began: Began, record: Record, facts: OutcomeFacts, now:
         history.window.end(record)
     if record.trip is not None or not began.judged:
         return None
-    return decide.after(history, record, state.compiled, state.ceiling)
+    trip = decide.after(history, record, state.compiled, state.ceiling)
+    if trip is None or (record.capped is not None and trip.action is Action.OBSERVE):
+        return None  # of two observations the refusal counts, and has an event when that is due
+    return decide.stronger(record.capped, trip)
 
 
 def _recovered(state: State, record: Record) -> tuple[Trip, ...]:

@@ -18,7 +18,7 @@ from opentelemetry.trace import INVALID_SPAN, NoOpTracer, Status, StatusCode
 from otel_loopguard import semconv
 from otel_loopguard.engine.quoting import is_plain_name
 from otel_loopguard.engine.values.emptiness import Emptiness
-from otel_loopguard.engine.vocabulary import Action, Decision, ToolCall, hash_text
+from otel_loopguard.engine.vocabulary import Action, Decision, First, ToolCall, hash_text
 from otel_loopguard.interrupts import pass_interrupt
 from otel_loopguard.telemetry.loop_event import tripped_attributes
 from otel_loopguard.telemetry.meters import shown_model
@@ -269,8 +269,6 @@ class CallSpan(InContext):
                         self._rename(span, refused=not decision.runs)
         if trip is not None:
             self._report(trip, span)
-        elif record is not None and record.capped is not None:  # not due to be reported again
-            self._log(record.capped, span)
         if trip is not None or meters.measures_this_check():
             meters.check(seconds, self._context_with(span))
 
@@ -302,16 +300,20 @@ class CallSpan(InContext):
         if self._native_span is not NativeSpan.OUTER:
             span.update_name(f"{word} {self.name}")
 
-    def _report(self, trip: Trip, span: Span) -> None:
-        """Report a trip, but only the first one of the call: as an event, in the metrics, and in the log."""
+    def _report(self, trip: Trip, span: Span, *, is_due: bool = True) -> None:
+        """Report a trip, but only the first one of the call: on the span, in the metrics, in the log.
+
+        If it ``is_due`` it is an event, too: each step of a loop is counted, and not each is told.
+        """
         if self._trip_reported:
             return
         self._trip_reported = True
         events, context, record = self._providers.events, self._context_with(span), self._decision.record
-        first = self.scope.turn.reach(trip)
+        first = self.scope.turn.reach(trip) if is_due else First.NO
         if span.is_recording():
             span.set_attributes(tripped_attributes(trip, record))
-        events.emit(trip, self.name, first, span, context, record=record, identity=self._identity())
+        if is_due:
+            events.emit(trip, self.name, first, span, context, record=record, identity=self._identity())
         self._outlets.meters.trip(trip, self.name, first, context)
         self._log(trip, span)
 
@@ -348,6 +350,8 @@ class CallSpan(InContext):
                     self._describe_end(span, ending, error_type, outcome, ended)
                 if ended.trip is not None:
                     self._report(ended.trip, span)
+                elif self._decision.record is not None and self._decision.record.capped is not None:
+                    self._report(self._decision.record.capped, span, is_due=False)
                 context, meters = self.context or self._context_with(span), self._outlets.meters
                 for trip in ended.recovered:
                     meters.recovery(trip, context)

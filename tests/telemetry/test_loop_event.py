@@ -175,7 +175,7 @@ def test_a_stuck_run_has_two_lines(caplog: pytest.LogCaptureFixture) -> None:
 
 @pytest.mark.parametrize("action", ["observe", "nudge"])
 def test_calls_that_only_the_ceiling_lets_run_have_a_line(action: str, caplog: pytest.LogCaptureFixture) -> None:
-    """It says that the call ran, and why. The line at exit counts every one of them."""
+    """It says that the call ran, and why. The line at exit, the metrics and the spans have every one of them."""
     with caplog.at_level(logging.WARNING, "otel_loopguard"), guarded(Policy(action=action)) as recording:
         with loopguard.turn():
             for _ in range(30):
@@ -188,6 +188,16 @@ def test_calls_that_only_the_ceiling_lets_run_have_a_line(action: str, caplog: p
     )
     assert f"It ran: the action {action} refuses nothing." in line
     assert calls == {"that would have been refused": {"generic_repeat": 28}}
+    assert recording.counted(semconv.METRIC_TRIPS, loopguard__verdict="block", loopguard__action=action) == 28
+    assert (
+        recording.counted(semconv.METRIC_TOOL_TRIPS, loopguard__mode="generic_repeat") == 29
+    )  # and the nudge at the 2nd
+    assert [(span.attributes or {}).get(semconv.VERDICT) for span in recording.spans] == [
+        None,
+        "nudge",
+        *["block"] * 28,
+    ]
+    assert sum(len(span.events) for span in recording.spans) < 20
 
 
 def test_a_call_without_proof_has_the_reason_in_its_line(caplog: pytest.LogCaptureFixture) -> None:
