@@ -71,8 +71,9 @@ class Instance:
             self._meters.check(5e-5, context)
         mode, tool = self._random.choice(MODES), self._random.choice(TOOLS)
         action = self._random.choice([Action.NUDGE, Action.BLOCK, Action.ABORT])
-        self._meters.trip(Trip(mode, tool, 3, 3, Action.BLOCK, action), tool, First.ACTION, context)
-        self._meters.turn(12)
+        trip = Trip(mode, tool, 3, 3, Action.BLOCK, action)
+        self._meters.trip("turn", trip, tool, First.ACTION, context)
+        self._meters.turn("turn", 12)
         self._reader.collect()
 
 

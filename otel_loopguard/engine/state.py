@@ -149,7 +149,9 @@ class State:
 
     def place_of(self, trip: Trip) -> First:
         """Note that a trip is reported, and return its place in the turn; ``First.NO`` for a loop over turns."""
-        return First.NO if trip.reason == OVER_TURNS else self.history.reach(str(trip.mode), trip.action)
+        if trip.reason == OVER_TURNS:
+            return First.NO
+        return self.history.reach(str(trip.mode), trip.action, loops=trip.is_loop)
 
     # --- calls that run ----------------------------------------------------------------------------------------------
 

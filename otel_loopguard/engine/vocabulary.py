@@ -157,6 +157,7 @@ EMPTY_ANSWERS = "empty"
 OVER_TURNS = "turns"
 """The reason of a trip for which the turns of a conversation are the loop."""
 USER_STOP = "user_stop"
+_POLL = "poll_no_progress"
 """The mode of the trips of a run whose user asked it to stop. ``on_trip`` is not called: the user has decided."""
 
 
@@ -186,6 +187,11 @@ class Trip(NamedTuple):
     """True if no other call was started since the last run of this one."""
     price: int = 1
     """The refusals that buy one run of a call on which the model may insist: 1, doubled by each one in vain."""
+
+    @property
+    def is_loop(self) -> bool:
+        """True if the turn loops: not for a call after the user's stop, nor for a poll that may rightly wait on."""
+        return self.mode != USER_STOP and (self.mode != _POLL or self.verdict is not Action.NUDGE)
 
     @property
     def ends_no_run(self) -> bool:

@@ -179,7 +179,7 @@ class Runtime:
 
     def _turn_ended(self, turn: Turn, ended: EndedTurn, error: BaseException | None) -> None:
         with self.shield("turn.end"):
-            self.providers.outlets().meters.turn_ended(ended.ended_as)
+            self.providers.outlets().meters.turn_ended(turn.known_as, ended.ended_as)
         if turn.span is not None:
             with self.shield("run.span"):
                 was_left = turn.source == "messages" and error is None and ended.ended_as in (CANCELLED, FAILED)
@@ -187,7 +187,7 @@ class Runtime:
                 turn.span.end(shown, ended.ended_as, self.guard.clock() - turn.last_used if was_left else 0.0)
 
     def _turn_over(self, turn: Turn) -> None:
-        self.providers.count_turn(turn.calls)
+        self.providers.count_turn(turn.known_as, turn.calls)
         with self.shield("turn.forget"):
             self.providers.events.forget(turn.id)
         with self.shield("turn.end"):

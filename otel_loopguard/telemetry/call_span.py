@@ -314,7 +314,8 @@ class CallSpan(InContext):
             span.set_attributes(tripped_attributes(trip, record))
         if is_due:
             events.emit(trip, self.name, first, span, context, record=record, identity=self._identity())
-        self._outlets.meters.trip(trip, self.name, first, context)
+        turn = self.scope.turn
+        self._outlets.meters.trip(turn.known_as, trip, self.name, first, context, is_shared=turn.is_shared)
         self._log(trip, span)
 
     def _log(self, trip: Trip, span: Span) -> None:
@@ -354,7 +355,7 @@ class CallSpan(InContext):
                     self._report(self._decision.record.capped, span, is_due=False)
                 context, meters = self.context or self._context_with(span), self._outlets.meters
                 for trip in ended.recovered:
-                    meters.recovery(trip, context)
+                    meters.recovery(self.scope.turn.known_as, trip, context)
                 meters.tool_call(self.name, ending, context)
                 if self._is_measured and semconv.OPERATION_EXECUTE_TOOL not in providers.unmeasured:
                     end_time = end_time or time_ns()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import time
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ from otel_loopguard.interrupts import pass_interrupt
 from otel_loopguard.telemetry.genai_meters import GenAIMeters
 from otel_loopguard.telemetry.loop_event import tripped_attributes
 from otel_loopguard.telemetry.measurements import Labels, Records, histogram
+from otel_loopguard.telemetry.open_loops import OpenLoops
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -42,7 +44,7 @@ class Meters:
     the context of its last call, so that its exemplar still links a call of that kind.
     """
 
-    def __init__(self, meter: Meter, live: Callable[[], int]) -> None:
+    def __init__(self, meter: Meter, live: Callable[[], int], clock: Callable[[], float] = time.monotonic) -> None:
         self._labels = Labels()
         self._record = Records()
         self.genai = GenAIMeters(meter, self._record)
@@ -52,6 +54,7 @@ class Meters:
         self._models = Labels(MOST_MODELS)
         self._begun: set[tuple[Any, ...]] = set()
         self._live = live
+        self._open = OpenLoops(meter, clock)
         counter = meter.create_counter
         self._trips = counter(semconv.METRIC_TRIPS, "{trip}", "Loops that were seen, by what was done about them.")
         self._turns_tripped = counter(
@@ -100,9 +103,15 @@ class Meters:
         for mode, verdict, action in trips:
             self._record(self._trips.add, 0, {semconv.MODE: mode, semconv.VERDICT: verdict, semconv.ACTION: action})
 
-    def trip(self, trip: Trip, tool: str, first: First, context: Context) -> None:
-        """Count a trip, and its turn if ``first`` says that the trip is the first one of its action, or of its mode."""
+    def trip(
+        self, turn_id: str, trip: Trip, tool: str, first: First, context: Context, *, is_shared: bool = False
+    ) -> None:
+        """Count a trip, and its turn if ``first`` says that the trip is the first one of its action, or of its mode.
+
+        ``is_shared``: other processes may have a part of the turn.
+        """
         mode = str(trip.mode)
+        self._open.step(turn_id, self._labels[tool], trip, first, is_shared=is_shared)
         self._record(self._trips.add, 1, tripped_attributes(trip), context)
         self._record(self._tool_trips.add, 1, {semconv.TOOL_NAME: self._labels[tool], semconv.MODE: mode}, context)
         action = {semconv.ACTION: str(trip.action)}
@@ -111,8 +120,9 @@ class Meters:
         if first is First.ACTION:
             self._record(self._turns_looping.add, 1, action, context)
 
-    def recovery(self, trip: Trip, context: Context) -> None:
+    def recovery(self, turn_id: str, trip: Trip, context: Context) -> None:
         """Count a recovery: after this trip the turn brought news again."""
+        self._open.recovered(turn_id)
         attributes = {semconv.MODE: str(trip.mode), semconv.ACTION: str(trip.action)}
         self._record(self._recoveries.add, 1, attributes, context)
 
@@ -162,12 +172,14 @@ class Meters:
             for step in _STEPS:
                 self._record(counter.add, 0, {**attributes, semconv.LOOP_OR_WORK: step})
 
-    def turn(self, calls: int) -> None:
+    def turn(self, turn_id: str, calls: int) -> None:
         """Record the number of calls of a turn that is over."""
+        self._open.over(turn_id)
         self._record(self._turn_calls.record, calls)
 
-    def turn_ended(self, end: str) -> None:
+    def turn_ended(self, turn_id: str, end: str) -> None:
         """Count a turn that has ended, by how it ended."""
+        self._open.over(turn_id)
         self._record(self._turns_ended.add, 1, {semconv.TURN_END: end})
 
     def measures_this_check(self) -> bool:
@@ -192,6 +204,7 @@ class Meters:
         self.genai.after_fork(self._record)
         self._calls.clear()
         self._begun.clear()
+        self._open.clear()
 
 
 def shown_model(name: str) -> str:

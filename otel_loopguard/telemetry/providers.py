@@ -161,10 +161,10 @@ class Providers:
             level, remedy = _without_sdk()
             logger.log(level, "No OpenTelemetry SDK is set up: calls are guarded, and nothing is exported. %s", remedy)
 
-    def count_turn(self, calls: int) -> None:
+    def count_turn(self, turn_id: str, calls: int) -> None:
         """Count a turn that is over."""
         with self.shield("turn.end"):
-            self.outlets().meters.turn(calls)
+            self.outlets().meters.turn(turn_id, calls)
 
 
 def _without_sdk() -> tuple[int, str]:

@@ -18,7 +18,7 @@ from opentelemetry.trace import INVALID_SPAN, NonRecordingSpan
 
 from otel_loopguard import semconv
 from otel_loopguard.engine.quoting import clean_name
-from otel_loopguard.engine.vocabulary import Action
+from otel_loopguard.engine.vocabulary import Action, First
 from otel_loopguard.spans.dialects import agent_name, open_tool_name, read, same_tool
 from otel_loopguard.spans.model_requests import usage_of_request
 from otel_loopguard.spans.open_spans import attributes_of, id_of, view_of
@@ -164,13 +164,18 @@ class SpanWatcher:
             self._note_measured(span)
             return
         self.mark_counted(span, seen.call.tool)
-        failed, trip, record = seen.outcome.error is not None, None, None
+        failed, trip, is_due, record = seen.outcome.error is not None, None, True, None
         observed = self._turn_of(span)
         arguments = self.guard.compiled.fingerprinter.arguments(seen.call.arguments)
         if not observed.overlaps(arguments ^ hash(seen.call.tool), span):
             decision = observed.turn.ran(seen.call, seen.outcome, took=_seconds(span))
             record, trip = decision.record, decision.trip
-            failed = bool(record and record.error)
+            if record is not None:
+                failed = bool(record.error)
+                if trip is None:
+                    trip, is_due = record.capped, False
+            for ended in decision.recovered:
+                self._providers.outlets().meters.recovery(observed.turn.known_as, ended, _context_of(span))
         if not seen.has_arguments:
             # It is part of the history, because it may have changed something. A trip of it would mean nothing.
             trip = None
@@ -182,10 +187,13 @@ class SpanWatcher:
         self._providers.summary.calls += 1
         self._providers.outlets().meters.tool_call(name, "failed" if failed else "executed", context)
         if trip is not None:
-            identity = self._identity(span, observed.turn, seen.call, record)
-            self._report(
-                span, trip._replace(action=Action.OBSERVE), name, observed.turn, record=record, identity=identity
-            )
+            trip = trip._replace(action=Action.OBSERVE)
+            first = observed.turn.reach(trip) if is_due else First.NO
+            self._providers.outlets().meters.trip(observed.turn.known_as, trip, name, first, context)
+            self._providers.events.note_loop(trip, observed.turn.id)
+            if is_due:
+                identity = self._identity(span, observed.turn, seen.call, record)
+                self._report(span, trip, name, first, record=record, identity=identity)
 
     def _think(self, span: ReadableSpan) -> None:
         """Tell the turns of a model request how long it took, unless it is work of a tool. No turn is made for it."""
@@ -250,16 +258,13 @@ class SpanWatcher:
         span: ReadableSpan,
         trip: Trip,
         name: str,
-        turn: Turn,
+        first: First,
         *,
         record: Record | None,
         identity: Mapping[str, Any],
     ) -> None:
         """Report the trip. Its event is on the nearest open span, or on a new one: the call's own span has ended."""
         outlets, context = self._providers.outlets(), _context_of(span)
-        first = turn.reach(trip)
-        outlets.meters.trip(trip, name, first, context)
-        self._providers.events.note_loop(trip, turn.id)
         around: Any = next((one for one in self.open_spans.ancestors(span) if one.is_recording()), None)
         marker = around is None and span.context is not None
         if marker:
@@ -328,7 +333,7 @@ class SpanWatcher:
         if mark is not None and mark.observed is not None:
             turn = mark.observed.turn
             turn.close()
-            self._providers.count_turn(turn.calls)
+            self._providers.count_turn(turn.known_as, turn.calls)
 
     def clear(self) -> None:
         """Forget all spans and turns, as after a fork."""

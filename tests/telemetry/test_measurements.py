@@ -29,10 +29,10 @@ def test_a_measurement_that_interrupts_another_one_waits_for_its_end() -> None:
             """A number that is added up under the SDK's lock, where a handler strikes."""
 
             def __radd__(self, total: int) -> int:
-                meters.turn(2)
+                meters.turn("turn", 2)
                 return total + int(self)
 
-        thread = threading.Thread(target=meters.turn, args=(Interrupted(1),), daemon=True)
+        thread = threading.Thread(target=meters.turn, args=("turn", Interrupted(1)), daemon=True)
         thread.start()
         thread.join(30)
         assert not thread.is_alive()

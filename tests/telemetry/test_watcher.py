@@ -193,6 +193,21 @@ def test_a_repeat_is_written_on_the_span_around_it() -> None:
         assert recording.counted(semconv.METRIC_TRIPS, loopguard__verdict="block", loopguard__action="observe") == 1
 
 
+def test_each_step_of_a_watched_loop_is_counted() -> None:
+    """The events on spans become rarer; the metrics have all, and the loop is open until news."""
+    with watching() as recording:
+        agent = Agent(recording, "opentelemetry")
+        with agent.message():
+            for _ in range(100):
+                agent.look("a.txt")
+            assert recording.counted(semconv.METRIC_TRIPS, loopguard__verdict="block") == 98
+            assert recording.counted(semconv.METRIC_LOOPS_OPEN_STEPS) == 99
+            assert len(written_trips(recording)) < 20
+            agent.look("b.txt", "something new")
+            assert recording.counted(semconv.METRIC_LOOPS_OPEN) == 0
+            assert recording.counted(semconv.METRIC_RECOVERIES) > 0
+
+
 def test_a_watched_turn_that_loops_is_counted_once() -> None:
     """Two messages of ten equal calls each are two looping turns, and the first trip of each says so."""
     with watching() as recording:

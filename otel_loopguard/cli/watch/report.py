@@ -178,7 +178,7 @@ class WatchReport:
         service, context = self._service(span.service), _context_of(span)
         self.trips += 1
         self.loops += first is First.ACTION
-        service.meters.trip(trip, name, first, context)
+        service.meters.trip(repr(reported.turn), trip, name, first, context)
         attributes = {**self._identity(reported), **event_attributes(trip, name, first, reported.record)}
         self._log_first(span, trip, name, attributes)
         service.logs.emit(trip, name, attributes, context, at=span.end or None)
@@ -186,14 +186,14 @@ class WatchReport:
     def recovery(self, reported: Reported, trip: Trip) -> None:
         """Count a trip after which the turn brought news again."""
         span = reported.call.span
-        self._service(span.service).meters.recovery(trip, _context_of(span))
+        self._service(span.service).meters.recovery(repr(reported.turn), trip, _context_of(span))
 
     def turn(self, turn: TurnName, calls: int) -> None:
         """Count a turn that is over."""
         service = self._turns.pop(turn, None)
         if service is not None:
             service.turns.discard(turn)
-            service.meters.turn(calls)
+            service.meters.turn(repr(turn), calls)
 
     def _identity(self, reported: Reported) -> dict[str, Any]:
         """Return the attributes that name the call and its turn."""

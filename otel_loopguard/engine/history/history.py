@@ -19,7 +19,7 @@ from otel_loopguard.engine.history.bounded import EMPTY, kept
 from otel_loopguard.engine.history.call_stats import LINE_LENGTH, CallStats
 from otel_loopguard.engine.history.losses import Losses
 from otel_loopguard.engine.history.tool_stats import ToolStats
-from otel_loopguard.engine.vocabulary import USER_STOP, Action, First, Kind, Trip
+from otel_loopguard.engine.vocabulary import Action, First, Kind, Trip
 from otel_loopguard.errors import LoopGuardError
 from otel_loopguard.interrupts import pass_interrupt
 
@@ -254,16 +254,16 @@ class History:
         since: int = stats.changes
         return self.changes != since
 
-    def reach(self, mode: str, action: Action) -> First:
+    def reach(self, mode: str, action: Action, *, loops: bool) -> First:
         """Note that a trip is reported. Return ``ACTION`` for the first with this action, else ``MODE`` or ``NO``.
 
-        ``MODE`` is the first with this mode and action. A trip of ``user_stop`` is no loop, and never ``ACTION``.
+        ``MODE`` is the first with this mode and action. A trip by which the turn does not loop is never ``ACTION``.
         """
         reached = self.reached = self.reached or {}
         is_first = (mode, action) not in reached and len(reached) < MOST_REACHED
         if is_first:
             reached[mode, action] = None
-        if mode != USER_STOP and (None, action) not in reached:
+        if loops and (None, action) not in reached:
             reached[None, action] = None
             return First.ACTION
         return First.MODE if is_first else First.NO

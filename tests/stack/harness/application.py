@@ -110,7 +110,7 @@ class Application:
                     self.trip(span, mode)
         self._remember(root, looping=bool(modes))
         self._turn.close()
-        self.meters.turn(calls)
+        self.meters.turn(self._turn.id, calls)
 
     @contextmanager
     def call(self, tool: str = TOOL, outcome: str = "executed") -> Iterator[Span]:
@@ -134,14 +134,14 @@ class Application:
         first = self._turn.reach(trip)
         span.set_attributes(tripped_attributes(trip))
         span.add_event(semconv.EVENT_TRIP, event_attributes(trip, tool, first) | {"note": SECRET})
-        self.meters.trip(trip, tool, first, set_span_in_context(span))
+        self.meters.trip(self._turn.id, trip, tool, first, set_span_in_context(span))
         self.trips[mode] += 1
         self.reached.add((self._turn.id, mode, action))
 
     def recover(self, mode: str, action: str) -> None:
         """Count a recovery from a trip."""
         trip = Trip(mode, TOOL, 3, 3, Action.BLOCK, Action[action.upper()])
-        self.meters.recovery(trip, otel_context.get_current())
+        self.meters.recovery(self._turn.id, trip, otel_context.get_current())
 
     def model_request(self, step: str, tokens: int | None, cost: float | None = None) -> None:
         """Count a model request: a step of a ``loop``, or ``work``. Without tokens its usage is unknown."""
