@@ -5,7 +5,13 @@ from __future__ import annotations
 import signal
 import ssl
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from opentelemetry import context as otel_context
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 # A shell starts a background job with SIGINT ignored, and each program that it starts would inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -28,3 +34,13 @@ def _create_or_reuse(*arguments: Any, **more: Any) -> ssl.SSLContext:
 
 
 ssl.create_default_context = _create_or_reuse
+
+
+@pytest.fixture(autouse=True)
+def no_span_is_left_current() -> Iterator[None]:
+    """Fail the test that leaves a span current: the next one of its process would have it as parent."""
+    yield
+    left = otel_context.get_current()
+    if left:
+        otel_context.attach(otel_context.Context())
+    assert not left

@@ -31,7 +31,12 @@ pytestmark = pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:R
 
 @pytest.fixture(autouse=True)
 def coroutines_of_this_test() -> Iterator[None]:
-    """Collect the coroutines that a strike left unawaited: elsewhere their warnings would be errors."""
+    """Collect the coroutines that a strike left unawaited: elsewhere their warnings would be errors.
+
+    What an earlier test left to the garbage collector is collected before, and no span is current then.
+    """
+    gc.collect()
+    otel_context.attach(otel_context.Context())
     yield
     gc.collect()
 

@@ -41,10 +41,10 @@ def cd_and_ls(m: Maker) -> Iterator[Step]:
 
 @legitimate
 def find_in_page(m: Maker) -> Iterator[Step]:
-    """Pages opened and searched for one word; most of them do not contain it."""
-    for name in m.several(30):
+    """Pages opened and searched for one word; most of them do not contain it, but never 17 in a row: see the docs."""
+    for number, name in enumerate(m.several(30)):
         yield Step(m.call(m.tool("open_page", "goto_url", "navigate"), url=name), m.text(m.prose()))
-        found = "No matches" if m.rng.random() < 0.8 else m.prose(4)
+        found = "No matches" if m.rng.random() < 0.8 and number % 16 != 15 else m.prose(4)
         yield Step(m.call(m.tool("find_in_page", "lookup", "search_page"), text="price"), m.text(found))
 
 
