@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from otel_loopguard.errors import LoopGuardError
+from otel_loopguard.private_files import check_writable
 from otel_loopguard.version import __version__
 
 if TYPE_CHECKING:
@@ -100,6 +101,21 @@ def say(text: str) -> None:
     """Write a text to standard error, unless that is closed."""
     with suppress(OSError, ValueError):
         print(f"otel-loopguard: {text}", file=sys.stderr, flush=True)
+
+
+def writable(path: str, instead: str | None = None) -> str | None:
+    """Return the path, or None if the file cannot be written: that is said before the program starts.
+
+    ``instead``: the path that is taken in its place, if this one can be written.
+    """
+    try:
+        check_writable(path)
+    except OSError as error:
+        other = writable(instead) if instead and instead != path else None
+        consequence = f"it will be {other}" if other else "the program runs without it"
+        say(f"{path} cannot be written ({error.strerror or error}); {consequence}")
+        return other
+    return path
 
 
 def shell_status(status: int) -> int:

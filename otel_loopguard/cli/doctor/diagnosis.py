@@ -148,10 +148,11 @@ def _process(report: Report, *, first: bool) -> Iterator[str]:
         if first or one["imported"]:
             yield f"  {one['name']} {one['version']}: not patched{'' if one['imported'] else ', not imported'}"
     yield f"  calls: {_calls(report) or 'none'}"
-    yield (
-        f"  spans: {telemetry['provider']}, our processor {'on it' if telemetry['processor'] else 'NOT on it'}, "
-        f"sampler {str(telemetry['sampler']).partition('{')[0]}"
-    )
+    if telemetry["sdk"]:
+        yield (
+            f"  spans: {telemetry['provider']}, our processor {'on it' if telemetry['processor'] else 'NOT on it'}, "
+            f"sampler {str(telemetry['sampler']).partition('{')[0]}"
+        )
     for exporter in telemetry["exporters"]:
         yield f"  exporter of {exporter['signal']}: {exporter['name']} to {exporter['endpoint'] or 'where it writes'}"
 

@@ -130,9 +130,9 @@ KINDS = {
         "The program ended with {status}, because it does not catch the ToolLoopError of a run that repeats itself.",
         "Catch it where one message's work ends, and answer the user: docs/how-to/catch-tool-loop-error.md"),
     # --- telemetry
-    "no-sdk": FindingKind(WARNS,
+    "no-sdk": FindingKind(TELLS,
         "No OpenTelemetry SDK is set up: nothing is exported.",
-        "pip install opentelemetry-distro"),
+        "Nothing, if you want no spans and metrics. Else: pip install opentelemetry-distro"),
     "sdk-disabled": FindingKind(WARNS,
         "The OpenTelemetry SDK is disabled: nothing is exported.",
         "Remove OTEL_SDK_DISABLED."),

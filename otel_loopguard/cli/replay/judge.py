@@ -83,8 +83,8 @@ Reached: TypeAlias = "frozenset[Reach]"
 
 
 def reached(trips: Iterable[TripOfRun], earlier: Reached) -> Reached:
-    """Return what a run reached with these trips, given what it reached in its earlier parts."""
-    return earlier.union(Reach(trip.action, trip.is_refused, trip.is_loop) for trip in trips)
+    """Return what a run reached with these trips before its end, given what it reached in its earlier parts."""
+    return earlier.union(Reach(trip.action, trip.is_refused, trip.is_loop) for trip in trips if not trip.is_after)
 
 
 class PolicyJudge:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
+from otel_loopguard.cli.output import counted
 from otel_loopguard.cli.replay.judge import shown_tool
 from otel_loopguard.engine.vocabulary import Action
 
@@ -40,6 +41,8 @@ class LoopCall(NamedTuple):
     """``ABORT`` if the run ends at this call, ``CONCLUDE`` if the tools are withdrawn after it."""
     is_observed: bool = False
     """True if it ran because the policy only observes."""
+    is_nudged: bool = False
+    """True if it ran, and its model is told something."""
     would_be_refused: bool = False
     """True if it was made, and a guard would refuse it."""
     ends_if_it_calls_on: bool = False
@@ -106,6 +109,7 @@ def guarded(
                 trip is not None and trip.verdict > Action.NUDGE,
                 fate,
                 action if number == at or (was_guarded and action in endings) else None,
+                is_nudged=action is Action.NUDGE and fate == RAN,
                 would_be_refused=is_refusable(one) and not was_guarded,
                 ends_if_it_calls_on=number == on_at,
             )
@@ -184,8 +188,11 @@ def _row(calls: list[LoopCall]) -> str:
     names = ", ".join(tools[:_MOST_TOOLS]) + (", ..." if len(tools) > _MOST_TOOLS else "")
     number = {fate: sum(call.fate == fate for call in calls) for fate in (RAN, REUSED, REFUSED)}
     parts = [f"{number[RAN]:,} ran"]
-    if any(call.is_observed for call in calls):  # their number is not known: not each of them is reported
-        parts.append("only observed")
+    observed, nudged = sum(call.is_observed for call in calls), sum(call.is_nudged for call in calls)
+    if observed:
+        parts.append(f"{observed:,} only observed")
+    elif nudged and not (number[REUSED] or number[REFUSED]):  # else these say more
+        parts.append(f"the model told {counted(nudged, 'time')}")
     parts += [f"{number[fate]:,} {fate}" for fate in (REUSED, REFUSED) if number[fate]]
     for action, words in ((Action.ABORT, "run ended at"), (Action.CONCLUDE, "tools withdrawn at")):
         if any(call.ends is action for call in calls):

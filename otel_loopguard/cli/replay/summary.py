@@ -11,7 +11,7 @@ from otel_loopguard.cli.replay.judge import reached
 from otel_loopguard.cli.replay.loop_rows import AFTER
 from otel_loopguard.cli.replay.token_sums import TokensSpent
 from otel_loopguard.engine.vocabulary import Action
-from otel_loopguard.guard.ending import ENDS
+from otel_loopguard.guard.ending import CANCELLED, ENDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -57,8 +57,9 @@ class Summary:
         self.nudged: Counter[bool | None] = Counter()
         self.refused: Counter[bool | None] = Counter()
         self.concluded: Counter[bool | None] = Counter()
-        """Runs whose model would have been asked for its answer, also if they would have been ended later."""
+        """Runs whose model would have been asked for its answer."""
         self.aborted: Counter[bool | None] = Counter()
+        """Runs that would have been ended with an error."""
         self.spared: Counter[bool | None] = Counter()
         """Calls that would not have run, and whose recorded result was not new."""
         self.lost: Counter[bool | None] = Counter()
@@ -161,10 +162,13 @@ def _guarded(summary: Summary) -> str:
     return f"Guarded: {', '.join(parts)}."
 
 
+_ENDS = {CANCELLED: "left without an answer"}
+
+
 def ends_in_words(ends: Iterable[str]) -> list[str]:
     """Return a line about how turns ended, such as ``3 turns ended: 2 answered, 1 aborted``; none without turns."""
     number = Counter(ends)
-    parts = [f"{number[end]:,} {end}" for end in ENDS if number[end]]
+    parts = [f"{number[end]:,} {_ENDS.get(end, end)}" for end in ENDS if number[end]]
     return [f"{counted(sum(number.values()), 'turn')} ended: {', '.join(parts)}"] if parts else []
 
 
@@ -199,7 +203,7 @@ def _columns(summary: Summary, summaries: Sequence[Summary]) -> list[str]:
 
 def _spent(summary: Summary, title: str) -> str:
     spent = summary.spent
-    parts = {"all": spent.all, "in loops": spent.in_loops}
+    parts = {"all": spent.all, "in loops (all their calls were repeats)": spent.in_loops}
     if spent.after_end.requests:
         parts["after the end under this policy (estimate)"] = spent.after_end
     has_cost = spent.all.cost is not None

@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING
 from otel_loopguard.cli import shown_arguments
 from otel_loopguard.cli.options import add_policy_choice
 from otel_loopguard.cli.output import counted
-from otel_loopguard.cli.program import add_program, command_of, say, shell_status, start
+from otel_loopguard.cli.program import add_program, command_of, say, shell_status, start, writable
 from otel_loopguard.engine.vocabulary import Action
 from otel_loopguard.errors import DOCS, LoopGuardError
-from otel_loopguard.private_files import check_writable
 
 if TYPE_CHECKING:
     import argparse
@@ -42,6 +41,8 @@ _ONLY_TOLD = (
     f"To refuse them before they run, put @otel_loopguard.tool on the functions: {DOCS}/how-to/openai.md"
 )
 _NO_CALLS = "no tool call was seen. If the program made any: `otel-loopguard doctor -- COMMAND` names the reason."
+_TOO_EARLY = "no tool call was seen before the program was ended."
+_INTERRUPTED = 128 + signal.SIGINT
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -68,8 +69,8 @@ def run(arguments: argparse.Namespace) -> int:
     if not command:
         raise LoopGuardError("name the program; for example: otel-loopguard run app.py")
     environment = {**_exporters(), **_policy(arguments)}
-    output = _writable(arguments.output or _REPORT, asked=bool(arguments.output))
-    record = _writable(arguments.record, asked=True)
+    output = writable(arguments.output, _REPORT) if arguments.output else _REPORT
+    record = writable(arguments.record) if arguments.record else None
     # Imported here, because `--help` needs none of these, and they import the SDK.
     from otel_loopguard.cli.live_strip.strip import live_strip  # noqa: PLC0415 - see above
     from otel_loopguard.cli.run.loops import Loops  # noqa: PLC0415 - see above
@@ -95,8 +96,8 @@ def run(arguments: argparse.Namespace) -> int:
                 shown.print()
             if output and (loops.rows or (arguments.output and loops.calls)):
                 _write(program, environment, output, shown, quiet=arguments.quiet)
-            if record:
-                program.keep(record)
+            if record and program.keep(record) and not arguments.quiet:
+                say(f"the spans, for `otel-loopguard replay`: {record}")
     return shell_status(status)
 
 
@@ -135,18 +136,6 @@ def _in_force(environment: Mapping[str, str]) -> Policy:
     return load_environment({**os.environ, **environment}).policy
 
 
-def _writable(path: str | None, *, asked: bool) -> str | None:
-    """Return the path, or None if a file that was asked for cannot be written there: that is said before the start."""
-    if path is None or not asked:
-        return path
-    try:
-        check_writable(path)
-    except OSError as error:
-        say(f"{path} cannot be written ({error.strerror}); the program runs without it")
-        return None
-    return path
-
-
 def _tell(program: RecordedProgram, loops: Loops, status: int) -> None:
     """Say what was seen."""
     from otel_loopguard.cli.replay.summary import ends_in_words  # noqa: PLC0415 - `--help` needs none of it
@@ -157,7 +146,8 @@ def _tell(program: RecordedProgram, loops: Loops, status: int) -> None:
         say("\n  ".join([f"{counted(loops.calls, 'tool call')}, {found}.", *loops.shown, *ends]))
     else:
         ended = f"the program ended with status {status}, and " if status > 0 and program.is_seen else ""
-        say(f"{ended}{_NO_CALLS if program.is_seen else _NOT_STARTED}")
+        is_early = status < 0 or status == _INTERRUPTED
+        say(_TOO_EARLY if is_early else f"{ended}{_NO_CALLS if program.is_seen else _NOT_STARTED}")
     if loops.only_told:
         say(_ONLY_TOLD)
     for sentence in program.unseen:

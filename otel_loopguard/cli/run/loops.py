@@ -86,5 +86,6 @@ def _call(attributes: Mapping[str, Any], *, withdraws: bool) -> LoopCall:
         is_loop,
         loop_rows.RAN if has_run else _FATES.get(str(outcome), loop_rows.RAN),
         taken if taken is Action.ABORT or (taken is Action.CONCLUDE and withdraws) else None,
-        is_observed=is_loop and taken < Action.REUSE and not has_run,
+        is_observed=is_loop and taken < Action.NUDGE,
+        is_nudged=taken is Action.NUDGE,
     )

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from otel_loopguard.cli import shown_arguments
-from otel_loopguard.cli.program import add_program, command_of, shell_status
+from otel_loopguard.cli.program import add_program, command_of, say, shell_status, writable
 from otel_loopguard.cli.watch import service
 from otel_loopguard.errors import LoopGuardError
 
@@ -80,12 +80,11 @@ def run(arguments: argparse.Namespace) -> int:
     from otel_loopguard.cli.replay.sources import Reader  # noqa: PLC0415 - see above
     from otel_loopguard.cli.watch.recorded_program import RecordedProgram  # noqa: PLC0415 - see above
     from otel_loopguard.cli.watch.recorder import QUIET  # noqa: PLC0415 - see above
-    from otel_loopguard.private_files import check_writable  # noqa: PLC0415 - see above
 
     name, policy = _policy()
-    replay = Replay([(name, policy)], json=False, html=arguments.output, if_nothing=_NO_CALLS)
-    if arguments.record:
-        check_writable(arguments.record)
+    output = writable(arguments.output, _REPORT)
+    record = writable(arguments.record) if arguments.record else None
+    replay = Replay([(name, policy)], json=False, html=output, if_nothing=_NO_CALLS)
     with (
         shown_arguments.shown_arguments(arguments.show_arguments) as shown,
         closing(RecordedProgram()) as program,
@@ -98,16 +97,20 @@ def run(arguments: argparse.Namespace) -> int:
         reader = Reader(str(program.spans))
         reader.name = "watch"  # in messages
         replay.files([reader])
-        if arguments.record:
-            program.keep(arguments.record)
+        is_kept = record is not None and program.keep(record)
     if replay.calls:
         title = "Watch: every call ran; this is what the guard would have done"
-        replay.write_report(title, shown=shown.counted)
         replay.print_watch(sys.stderr)
         shown.print()
-        print(f"The report: {Path(arguments.output).absolute().as_uri()}", file=sys.stderr)
-    if arguments.record:
-        print(f"The spans, for `otel-loopguard replay`: {arguments.record}", file=sys.stderr)
+        if output:
+            try:
+                replay.write_report(title, shown=shown.counted)
+            except LoopGuardError as error:
+                say(str(error))
+            else:
+                say(f"the report: {Path(output).absolute().as_uri()}")
+    if is_kept:
+        say(f"the spans, for `otel-loopguard replay`: {record}")
     return shell_status(status)
 
 

@@ -71,13 +71,15 @@ class RecordedProgram:
             if _is_running(number):
                 yield number
 
-    def keep(self, path: str) -> None:
-        """Copy the spans to a file, which only its owner may read if it is new. If that fails, say so."""
+    def keep(self, path: str) -> bool:
+        """Copy the spans to a file, which only its owner may read if it is new. If that fails, say so: return False."""
         try:
             with self.spans.open("rb") as spans, open(path, "wb", opener=private) as file:
                 shutil.copyfileobj(spans, file)
         except OSError as error:
             say(f"{path} cannot be written: {error.strerror}")
+            return False
+        return True
 
 
 def _is_running(number: int) -> bool:

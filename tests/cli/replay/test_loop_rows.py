@@ -57,7 +57,7 @@ def test_a_loop_of_many_different_calls_has_all_calls_of_its_tools():
 
 def test_what_only_observed_says_so():
     """How many were observed is not said: a trip that goes on is not reported at each call."""
-    assert list(rows([LoopCall("search", 1), looped(is_observed=True)])) == ["search x2: 2 ran, only observed"]
+    assert list(rows([LoopCall("search", 1), looped(is_observed=True)])) == ["search x2: 2 ran, 1 only observed"]
 
 
 def test_calls_that_a_guard_would_have_refused_are_counted_apart():

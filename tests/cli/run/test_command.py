@@ -54,7 +54,7 @@ def said(done):
             Looping(call("read_file", path="a.txt"), rounds=25),
             [
                 "otel-loopguard: 9 tool calls, 1 loop.",
-                "  read_file x9: 9 ran, tools withdrawn at 9",
+                "  read_file x9: 9 ran, the model told 7 times, tools withdrawn at 9",
                 "  1 turn ended: 1 concluded",
             ],
         ),
@@ -113,7 +113,7 @@ def test_the_files_that_are_asked_for_are_written(tmp_path):
     ("options", "more", "row"),
     [
         (("--preset", "repeat_hint"), {}, "  look x6: 3 ran, 3 refused"),
-        ((), {"OTEL_PYTHON_LOOPGUARD_ACTION": "observe"}, "  look x6: 6 ran, only observed"),
+        ((), {"OTEL_PYTHON_LOOPGUARD_ACTION": "observe"}, "  look x6: 6 ran, 4 only observed"),
     ],
 )
 def test_the_policy_is_in_force(options, more, row, tmp_path):
@@ -230,6 +230,7 @@ def test_a_file_that_cannot_be_written_is_one_line(option, path, why, tmp_path):
     assert why in line
     assert "Traceback" not in done.stderr
     assert FOUND in done.stderr
+    assert (tmp_path / "loopguard-run.html").exists() == (path != "/dev/full" or option != "-o")
 
 
 def test_a_full_disk_costs_the_report_only(tmp_path):

@@ -64,7 +64,7 @@ SIMILAR = trip("block", mode="similar_query")
         ),
         (
             [("a", "look", 1, trip("observe", "executed", verdict="block"))] * 2,
-            ["look x2: 2 ran, only observed"],
+            ["look x2: 2 ran, 2 only observed"],
         ),
         ([("a", "look", 1, trip("reuse", "reused"))], ["look x1: 0 ran, 1 given an earlier result"]),
         ([("a", "look", 1, BLOCK), ("b", "look", 1, BLOCK)], ["look x1: 0 ran, 1 refused"] * 2),
@@ -82,7 +82,7 @@ def test_loops_of_which_the_model_could_only_be_told(others, told, tmp_path):
     """The guard saw their calls in model requests, when they had run."""
     seen = {**trip("nudge", "nudged", verdict="block"), "has_run": True}
     loops = Loops(spans(tmp_path, ("a", "look", 1, seen), ("a", "look", 1, seen), *others))
-    assert loops.rows[0] == "look x2: 2 ran"
+    assert loops.rows[0] == "look x2: 2 ran, the model told 2 times"
     assert loops.only_told is told
 
 

@@ -65,7 +65,7 @@ def test_the_summary_begins_with_a_verdict(tmp_path):
     ]
     row = "look x6: 2 ran, 4 refused (4 of 6 would have been refused)"
     assert row in looping
-    assert f"The report: {(tmp_path / 'report.html').as_uri()}\n" in looping
+    assert f"otel-loopguard: the report: {(tmp_path / 'report.html').as_uri()}\n" in looping
     data = data_of(tmp_path / "report.html")
     assert (data["lead"].splitlines(), [one[2] for one in data["loops"]["rows"]]) == (lines[:2], [row])
     for word in ("unlabelled", "spared", "not decided", "enforced"):
@@ -152,6 +152,18 @@ def test_a_program_without_calls_has_no_report(tmp_path):
     assert not (tmp_path / "report.html").exists()
 
 
+@pytest.mark.parametrize("option", ["-o", "--record"])
+def test_a_file_that_cannot_be_written_is_one_line(option, tmp_path):
+    """The program runs all the same, and the report is where it would be without the option."""
+    (tmp_path / "app.py").write_text(LOOP + "loop(6)\nsys.exit(3)")
+    done = command("watch", option, "/no/such/folder/file", "app.py", cwd=tmp_path)
+    assert done.returncode == 3
+    (line,) = [line for line in done.stderr.splitlines() if "/no/such/folder/file" in line]
+    assert "No such file" in line
+    assert "1 of 1 turn looped" in done.stderr
+    assert (tmp_path / "loopguard-watch.html").exists()
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -160,14 +172,11 @@ def test_a_program_without_calls_has_no_report(tmp_path):
         (("-m",), "name the module"),
         (("--", "no-such-command"), "no-such-command: there is no such program"),
         (("app.py",), "app.py: there is no such file"),
-        (("-o", "/no/such/folder/page.html", "--", sys.executable, "-c", "1"), "/no/such/folder"),
-        (("--record", "/no/such/folder/spans", "--", sys.executable, "-c", "1"), "/no/such/folder"),
     ],
 )
 def test_wrong_use_is_a_line(tmp_path, arguments, message):
     """The status is 2, the program does not start, and no empty report is left."""
-    files = () if "-o" in arguments else ("-o", str(tmp_path / "report.html"))
-    done = command("watch", *files, *arguments)
+    done = command("watch", "-o", str(tmp_path / "report.html"), *arguments)
     assert (done.returncode, done.stdout) == (2, "")
     assert message in done.stderr
     assert "Traceback" not in done.stderr
