@@ -151,7 +151,7 @@ def test_the_first_trip_of_each_mode_and_action_is_told_from_the_others(trips, s
     """A list of all earlier trips gives the same answers, also if the state is written after each trip."""
     history, earlier, answers, expected = History(), [], [], []
     for mode, action in trips:
-        answers.append(history.reach(mode, action))
+        answers.append(history.reach(mode, action, loops=mode != USER_STOP))
         if stored:
             state = history.to_bytes()
             history = History()
@@ -168,11 +168,11 @@ def test_the_first_trip_of_each_mode_and_action_is_told_from_the_others(trips, s
 def test_the_modes_that_a_turn_reached_are_bounded():
     """A detector that invents modes counts as new for the first of them, and each action counts once all the same."""
     history = History()
-    answers = [history.reach(f"mode {number % 500}", Action.BLOCK) for number in range(1_000)]
+    answers = [history.reach(f"mode {number % 500}", Action.BLOCK, loops=True) for number in range(1_000)]
     assert answers.count(First.ACTION) == 1
     assert answers.count(First.MODE) < MOST_REACHED
-    assert history.reach("another mode", Action.ABORT) is First.ACTION
-    assert history.reach("another mode", Action.ABORT) is First.NO
+    assert history.reach("another mode", Action.ABORT, loops=True) is First.ACTION
+    assert history.reach("another mode", Action.ABORT, loops=True) is First.NO
     assert len(history.reached) <= MOST_REACHED + len(Action)
 
 
