@@ -54,6 +54,7 @@ class Meters:
         self._models = Labels(MOST_MODELS)
         self._begun: set[tuple[Any, ...]] = set()
         self._live = live
+        self._started = time.time()
         self._open = OpenLoops(meter, clock)
         counter = meter.create_counter
         self._trips = counter(semconv.METRIC_TRIPS, "{trip}", "Loops that were seen, by what was done about them.")
@@ -88,12 +89,20 @@ class Meters:
         self._check = histogram(
             meter, semconv.METRIC_CHECK_DURATION, "s", "Time that judging a call took.", CHECK_SECONDS
         )
-        meter.create_observable_gauge(semconv.METRIC_TURNS_LIVE, [self._observe_live], "{turn}", "Turns in memory.")
+        gauge = meter.create_observable_gauge
+        gauge(semconv.METRIC_TURNS_LIVE, [self._observe_live], "{turn}", "Turns in memory.")
+        gauge(
+            semconv.METRIC_STARTED, [self._observe_start], "s",
+            "Unix time at which the counts of this process began at zero.",
+        )  # fmt: skip
 
     def _observe_live(self, _: CallbackOptions) -> Iterable[Observation]:
         self._flush()  # the SDK is about to read all instruments
         self.genai.flush()
         yield Observation(self._live())
+
+    def _observe_start(self, _: CallbackOptions) -> Iterable[Observation]:
+        yield Observation(self._started)
 
     def announce(self, trips: Iterable[tuple[str, str, str]]) -> None:
         """Begin a series at zero for each of these modes, verdicts and actions.
@@ -202,6 +211,7 @@ class Meters:
         """Drop the calls that wait, in a forked child: the parent exports them."""
         self._record = Records()
         self.genai.after_fork(self._record)
+        self._started = time.time()
         self._calls.clear()
         self._begun.clear()
         self._open.clear()

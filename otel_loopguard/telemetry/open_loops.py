@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from otel_loopguard.engine.vocabulary import Action, Trip
 
-LONGEST_PAUSE = 600.0
+LONGEST_PAUSE = 300.0
 """The seconds after its last step for which a loop is open, and for which the series of an ended one is 0."""
 MOST_LOOPS = 10_000
 
