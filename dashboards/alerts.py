@@ -8,7 +8,15 @@ from typing import Final
 from dashboards import names, recordings
 from dashboards.panels import COLLECTOR_UID, OVERVIEW_UID, RUNBOOKS
 from dashboards.promql import equals, in_range, select, since, total
-from dashboards.recordings import PRESENT, REFUSING, usual
+from dashboards.recordings import (
+    PRESENT,
+    REFUSING,
+    SERVICES_OF_A_SHARED_TOOL,
+    SHARED_TOOL,
+    TURNS_OF_A_SHARED_TOOL,
+    UNHINDERED,
+    usual,
+)
 from otel_loopguard.engine.modes import Mode
 
 GRAFANA: Final = "http://127.0.0.1:3000"
@@ -16,7 +24,12 @@ GRAFANA: Final = "http://127.0.0.1:3000"
 
 # A floor is the least number for an alert; the number must also be above the usual one times the factor.
 TURNS_FLOOR: Final = 5
-NOT_STOPPED_FLOOR: Final = 3
+FLOOD_FLOOR: Final = 50
+OPEN_FLOOR: Final = 3
+"""Turns that loop unhindered at one moment."""
+OPEN_SECONDS: Final = 600
+OBSERVED_FLOOR: Final = 20
+OBSERVED_STEPS_FLOOR: Final = 10
 TURNS_FACTOR: Final = 3
 RATIO_LIMIT: Final = 0.05
 RATIO_MIN_CALLS: Final = 100
@@ -35,8 +48,9 @@ class Alert:
     """An alert. It fires while its query returns a value, and has for the time ``wait``.
 
     ``summary`` and ``description`` have placeholders: ``{value}`` is the query's value, printed with ``number``;
-    ``{job}``, ``{site}``, ``{instance}`` and ``{loss}`` are labels of it; ``{worst}`` is the tool and the mode with the
-    most trips; ``{not_stopped}`` is the number of turns that nothing stopped.
+    ``{job}``, ``{site}``, ``{tool}``, ``{error}``, ``{reason}``, ``{instance}`` and ``{loss}`` are labels of it;
+    ``{worst}`` is the tool and the mode with the most trips; ``{not_stopped}`` is the number of turns that nothing
+    stopped; ``{services}`` are those of a tool that is shared.
     """
 
     name: str
@@ -82,6 +96,15 @@ def _collector_loses() -> str:
     return "\nor ".join(f'label_replace({query}, "loss", "{loss}", "", "")' for loss, query in losses.items())
 
 
+_OPEN = select(names.LOOPS_OPEN, _KEPT, UNHINDERED)
+_OBSERVED = select(names.LOOPS_OPEN, _KEPT, equals(names.ACTION, "observe"))
+_AGE = select(names.LOOPS_OPEN_AGE, _KEPT, UNHINDERED)
+_UNHINDERED_NOW = (
+    f"(\n  sum by ({names.JOB}) ({_OPEN}) > 0 and on ({names.JOB}) (\n"
+    f"    sum by ({names.JOB}) ({_OBSERVED}) >= {OPEN_FLOOR} or max by ({names.JOB}) ({_AGE}) > {OPEN_SECONDS}\n  )\n)"
+)
+_MANY_OBSERVED = _above_usual(recordings.TURNS_NOT_STOPPED, OBSERVED_FLOOR, TURNS_FACTOR)
+_NO_SHARED_TOOL = f"unless on ({names.JOB}) {SHARED_TOOL}"
 _BREAKER = select(recordings.TRIPS, _KEPT, equals(names.MODE, Mode.GLOBAL_CIRCUIT_BREAKER.value), REFUSING)
 _ERRORS = select(recordings.INTERNAL_ERRORS, _KEPT)
 _UP = recordings.COLLECTOR_UP
@@ -92,33 +115,70 @@ _TRIPS_LIMIT = f"{recordings.TRIP_RATIO}{{{_KEPT}}} > {RATIO_LIMIT}"
 ALERTS: Final = (
     Alert(
         name="LoopguardNotStopped",
-        expr=_above_usual(recordings.TURNS_NOT_STOPPED, NOT_STOPPED_FLOOR, TURNS_FACTOR),
+        expr=f"({_UNHINDERED_NOW}\n  or on ({names.JOB}) {_MANY_OBSERVED})\n  {_NO_SHARED_TOOL}",
         wait="1m",
-        keep="15m",
+        keep="30m",
         severity="page",
-        summary="{job}: {value} looping turns in 10 minutes that nothing stopped{worst}",
-        description=f"In {{value}} turns of 10 minutes the agent looped and was only observed, or its run was aborted. "
-        f"The limit is {NOT_STOPPED_FLOOR}, and {TURNS_FACTOR} times the usual number of this service.",
+        summary="{job}: {value} turn(s) loop and nothing stops them{worst}",
+        description=f"{{value}} turns loop and are only observed or told: {OPEN_FLOOR} at once, or one for 10 minutes, "
+        f"or {OBSERVED_FLOOR} within 10 minutes and {TURNS_FACTOR} times the usual number of this service.",
         board=OVERVIEW_UID,
-        panel="Turns by action",
+        panel="Loops that run now",
     ),
     Alert(
         name="LoopguardTripSpike",
+        expr=f"({_above_usual(recordings.TURNS_ENDED, TURNS_FLOOR, TURNS_FACTOR)}\n"
+        f"  or on ({names.JOB}) {_above_usual(recordings.TURNS, FLOOD_FLOOR, TURNS_FACTOR)})\n  {_NO_SHARED_TOOL}",
+        wait="1m",
+        keep="30m",
+        severity="page",
+        summary="{job}: {value} turns loop in 10 minutes, ended by the guard or a flood{worst}",
+        description=f"In 10 minutes the guard ended {TURNS_FLOOR} or more turns of an agent that looped, or "
+        f"{FLOOD_FLOOR} or more looped ({{value}}), and {TURNS_FACTOR} times the usual number of this service. "
+        "{not_stopped} turns were not stopped.",
+        board=OVERVIEW_UID,
+        panel="Looping turns in 10 minutes, by service",
+    ),
+    Alert(
+        name="LoopguardSharedTool",
+        expr=f"count by ({names.TOOL}) ({select(SHARED_TOOL, _KEPT)}) >= {SERVICES_OF_A_SHARED_TOOL}",
+        wait="1m",
+        keep="30m",
+        severity="page",
+        summary="{value} services loop in {tool}{services}",
+        description=f"In 10 minutes {{value}} services had {TURNS_OF_A_SHARED_TOOL} turns or more that loop, "
+        "with steps in this tool. Their own pages are left out.",
+        board=OVERVIEW_UID,
+        panel="Tools that loop",
+    ),
+    Alert(
+        name="LoopguardRefused",
         expr=_above_usual(recordings.TURNS, TURNS_FLOOR, TURNS_FACTOR),
         wait="1m",
-        keep="15m",
-        severity="page",
-        summary="{job}: {value} turns loop in 10 minutes{worst}",
+        keep="5m",
+        severity="ticket",
+        summary="{job}: {value} turns loop in 10 minutes, and go on after a refusal{worst}",
         description=f"In {{value}} turns of 10 minutes the agent looped; {{not_stopped}} of them were not stopped. The "
         f"limit is {TURNS_FLOOR}, and {TURNS_FACTOR} times the usual number of this service.",
         board=OVERVIEW_UID,
         panel="Looping turns in 10 minutes, by service",
     ),
     Alert(
+        name="LoopguardWouldRefuse",
+        expr=f"{select(recordings.WOULD_REFUSE, _KEPT)} >= {OBSERVED_STEPS_FLOOR}",
+        wait="15m",
+        severity="ticket",
+        summary="{job}: {value} calls of a day would have been refused{worst}",
+        description="{value} steps of loops ran in 24 hours that enforcing would have refused: the policy only "
+        "observes, or the calls belong to no known run.",
+        board=OVERVIEW_UID,
+        panel="Would have been refused",
+    ),
+    Alert(
         name="LoopguardTripRatio",
         expr=f"{_TRIPS_LIMIT}\n  and {recordings.CALLS} >= {RATIO_MIN_CALLS}",
         wait="10m",
-        keep="15m",
+        keep="5m",
         severity="ticket",
         summary="{job}: loops in {value} of its tool calls{worst}",
         description=f"For 10 minutes the share of tool calls that were steps of a loop was above {RATIO_LIMIT:.0%} "
@@ -161,6 +221,28 @@ ALERTS: Final = (
         "protected.",
         board=OVERVIEW_UID,
         panel="Errors of the guard",
+    ),
+    Alert(
+        name="LoopguardStoreAway",
+        expr=f"{total(f'{names.JOB}, {names.ERROR_TYPE}', since(select(names.STORE_FAILURES, _KEPT)))} > 0",
+        wait="5m",
+        severity="ticket",
+        summary="{job}: the shared store did not answer {value} requests ({error})",
+        description="For 5 minutes requests to the store that shares turns between processes failed ({error}). Each "
+        "process judges by what it knows, and refuses only what it can prove.",
+        board=OVERVIEW_UID,
+        panel="The shared store and the watcher",
+    ),
+    Alert(
+        name="LoopguardWatchFull",
+        expr=f"{total(f'{names.JOB}, {names.WATCH_REASON}', since(names.WATCH_REFUSED))} > 0",
+        wait="5m",
+        severity="ticket",
+        summary="{job}: {value} messages not taken ({reason})",
+        description="In 5 minutes `otel-loopguard watch` did not take {value} messages ({reason}). Their senders try "
+        "again for a while; then the calls in them are not judged.",
+        board=OVERVIEW_UID,
+        panel="The shared store and the watcher",
     ),
     Alert(
         name="LoopguardCollectorDown",

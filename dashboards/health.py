@@ -43,6 +43,13 @@ def guard() -> list[Builder[Panel]]:
         )
         .links([runbook("unknown-tools")])
         .span(8),
+        bars(
+            "The shared store and the watcher",
+            "Requests that the shared store did not answer, by the reason, and messages that `otel-loopguard watch` "
+            "did not take, in 5 minutes.",
+            queries.STORE_AND_WATCHER,
+            empty="none: no store and no watcher, or all is well.",
+        ).links([runbook("store-away")]),
         lines(
             "Trips by source of the count",
             "Trips in 10 minutes: applications count them, and the collector counts the events on their spans. Fewer "

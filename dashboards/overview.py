@@ -42,7 +42,8 @@ _SERVICE = f"{{{{{names.JOB}}}}}"
 _OF_SERVICE = f"var-job=${{__field.labels.{names.JOB}}}"
 _OF_MODE = f"var-mode=${{__field.labels.{names.MODE}}}"
 _CHOSEN_SERVICES = "${job:queryparam}"
-_TURNS: Steps = [(None, "transparent"), (alerts.NOT_STOPPED_FLOOR, "orange"), (alerts.TURNS_FLOOR, "red")]
+_UNHINDERED: Steps = [(None, "transparent"), (1, "red")]
+_TURNS: Steps = [(None, "transparent"), (alerts.OPEN_FLOOR, "orange"), (alerts.TURNS_FLOOR, "red")]
 
 
 def overview() -> Dashboard:
@@ -93,11 +94,10 @@ def _now() -> list[Builder[Panel]]:
             empty=NOT_REPORTING,
         ),
         number(
-            "Turns looping (10 min)",
-            f"Turns in which the agent looped and was refused, ended or only observed; turns that were only nudged are "
-            f"left out. {alerts.TURNS_FLOOR} of one service are a page, and {alerts.NOT_STOPPED_FLOOR} that nothing "
-            "stopped.",
-            queries.TURNS_LOOPING,
+            "Turns looping now",
+            f"Turns whose loop is open: from its first trip until the turn ends, brings news, or makes no step for "
+            f"five minutes. {alerts.OPEN_FLOOR} of a service that nothing stops are a page, and one of ten minutes.",
+            queries.TURNS_OPEN,
             steps=bad_from(1, "orange"),
             empty=NOT_REPORTING,
         ),
@@ -139,19 +139,22 @@ def _who() -> list[Builder[Panel]]:
         listing(
             "Who is looping, worst first",
             "Every service that reports, in the last 10 minutes: the tool with the most steps of loops, the shape of "
-            "its loop, turns that loop, steps of loops, the share of the steps that were refused, and the share of the "
-            "calls that were steps of loops. Click a service for its conversations.",
+            "its loop, the steps that ran unhindered, for how long its oldest open loop has run, turns that loop, "
+            "steps of loops, the share of the steps that were refused, and the share of the calls that were steps of "
+            "loops. Click a service for its conversations, and a coloured number for what to do.",
             [
                 Column("Service", label=names.JOB, url=conversations("var-job=${__data.fields.Service}")),
                 Column("Worst tool", label=names.TOOL),
                 Column("Its loop", label=names.MODE),
                 Column("", query=queries.WORST_TOOL),
-                Column("Turns", query=queries.TURNS_NOW, steps=_TURNS),
+                Column("Unhindered", query=queries.UNHINDERED_NOW, steps=_UNHINDERED, runbook="not-stopped"),
+                Column("Since", query=queries.SINCE, unit="s"),
+                Column("Turns", query=queries.TURNS_NOW, steps=_TURNS, runbook="trip-spike"),
                 Column("Loop steps", query=queries.STEPS_NOW),
                 Column("Refused", query=queries.REFUSED_NOW, unit=SHARE),
                 Column("Of its calls", query=queries.SHARE_NOW, unit=SHARE),
             ],
-            sort_by=["Turns", "Loop steps"],
+            sort_by=["Unhindered", "Turns", "Loop steps"],
             empty=NOT_REPORTING,
         )
         .height(9)
@@ -212,9 +215,10 @@ def _help_figures() -> list[Builder[Panel]]:
 
 def _help() -> list[Builder[Panel]]:
     return [
-        bars(
+        lines(
             "Turns by action",
-            "How far turns went: a turn counts once for each action it reached, from a nudge to the end of its run.",
+            "Turns that looped, in the 10 minutes before each moment. A turn is in the line of each action it reached, "
+            "from a nudge to the end of its run: do not add the lines up.",
             {f"{{{{{names.ACTION}}}}}": queries.TURNS_BY_ACTION},
             coloured=True,
             empty=_NO_STEPS,
@@ -258,6 +262,25 @@ def _help() -> list[Builder[Panel]]:
 
 def _loops() -> list[Builder[Panel]]:
     return [
+        listing(
+            "Loops that run now",
+            "Loops that are open at this moment: the turns, their steps since the last news, those of them that ran "
+            "unhindered, and for how long the oldest has run. Click a number for what to do.",
+            [
+                Column("Service", label=names.JOB, url=conversations("var-job=${__data.fields.Service}")),
+                Column("Tool", label=names.TOOL),
+                Column("Loop", label=names.MODE),
+                Column("Action", label=names.ACTION),
+                Column("Unhindered", query=queries.OPEN_UNHINDERED, steps=_UNHINDERED, runbook="not-stopped"),
+                Column("Since", query=queries.OPEN_AGE, unit="s"),
+                Column("Turns", query=queries.OPEN_TURNS, runbook="trip-spike"),
+                Column("Steps", query=queries.OPEN_STEPS),
+            ],
+            sort_by=["Unhindered", "Since"],
+            empty="no loop is open now, or nothing is reported.",
+        )
+        .height(9)
+        .span(24),
         bars(
             "Loop steps by mode",
             "Steps of loops by the shape of the loop. The diamonds are exemplars: each links to a trace with a trip.",
@@ -311,8 +334,7 @@ def _shadow() -> list[Builder[Panel]]:
         bars(
             "Would have been refused",
             "Steps of loops whose verdict is to refuse, but whose tool ran: the policy only observes or nudges, or the "
-            "program runs the tools itself. An unbroken loop that is observed counts at its 1st, 2nd, 4th, 8th "
-            "repetition beyond the limit.",
+            "program runs the tools itself. Each step counts.",
             {f"{{{{{names.VERDICT}}}}}": queries.WOULD_REFUSE_BY_VERDICT},
             coloured=True,
             empty=empty,

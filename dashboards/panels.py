@@ -100,6 +100,8 @@ class Column:
     unit: str = COUNT
     url: str = ""
     steps: Steps | None = None
+    runbook: str = ""
+    """The page that a cell links to, if it links to a runbook."""
 
 
 def panel_id(title: str) -> int:
@@ -139,11 +141,16 @@ def lines(
     limit: float | None = None,
     sorted_legend: bool = False,
     soft_max: float | None = None,
+    coloured: bool = False,
     empty: str,
 ) -> timeseries.Panel:
-    """Return a panel with a line for each series of the queries, by their legends, in Grafana's template syntax."""
+    """Return a panel with a line for each series of the queries, by their legends, in Grafana's template syntax.
+
+    ``coloured``: the lines have the fixed ``COLOURS``.
+    """
     steps = CALM if limit is None else [*CALM, (limit, "red")]
     panel = _series(title, why, queries, unit=unit, steps=steps, empty=empty)
+    panel = _in_colours(panel) if coloured else panel
     panel = panel.legend(_legend("lastNotNull", "max", sort="Last *") if sorted_legend else _legend())
     if soft_max is not None:
         panel = panel.axis_soft_max(soft_max)
@@ -167,9 +174,7 @@ def bars(
     ``exemplars`` selects the counters whose exemplars are shown. ``coloured``: the bars have the fixed ``COLOURS``.
     """
     panel = _series(title, why, queries, unit=unit, steps=CALM, empty=empty)
-    for name, colour in COLOURS.items() if coloured else ():
-        fixed = DynamicConfigValue(id_val="color", value={"mode": "fixed", "fixedColor": colour})
-        panel = panel.override_by_name(name, [fixed])
+    panel = _in_colours(panel) if coloured else panel
     if exemplars:
         # Recorded series have no exemplars. At the epoch there are no samples: this returns exemplars only, at no cost.
         panel = panel.with_target(_range(f"{exemplars} @ 0", "").ref_id("X").exemplar(exemplar=True))
@@ -181,6 +186,13 @@ def bars(
         .line_width(0)
         .stacking(stacking)
     )
+
+
+def _in_colours(panel: timeseries.Panel) -> timeseries.Panel:
+    for name, colour in COLOURS.items():
+        fixed = DynamicConfigValue(id_val="color", value={"mode": "fixed", "fixedColor": colour})
+        panel = panel.override_by_name(name, [fixed])
+    return panel
 
 
 def listing(title: str, why: str, columns: Sequence[Column], *, sort_by: Sequence[str], empty: str) -> table.Panel:
@@ -328,6 +340,8 @@ def _of_column(column: Column) -> list[DynamicConfigValue]:
         properties |= {"unit": column.unit, "decimals": _DECIMALS.get(column.unit), "custom.width": 108}
     if column.url:
         properties["links"] = [link(f"Conversations of this {column.heading.lower()}", column.url).build()]
+    if column.runbook:
+        properties["links"] = [runbook(column.runbook).build()]
     if column.steps is not None:
         properties["thresholds"] = _thresholds(column.steps).build()
         # Grafana 9 knows the first, later versions the second; each ignores what it does not know.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
 STEP: Final = "15s"
@@ -11,6 +12,22 @@ MINUTE: Final = "1m"
 STEPS_A_MINUTE: Final = 4
 _MINUTE_AND_STEP: Final = "75s"
 """One step more than a minute: of a series that has ended, the last growth that is recorded is 0."""
+
+
+COUNTER: Final = "counter"
+"""The label with a counter's name in the series of counters that are gone."""
+
+
+@dataclass(frozen=True)
+class Memory:
+    """The series that tell what a counter without an earlier value is. An empty name: there is no such series."""
+
+    returned: str
+    """Instances that are back after a gap, whose new series are old ones."""
+    gone: str = ""
+    """The last value of each counter that was gone for up to a day."""
+    restarted: str = ""
+    """Instances whose earlier values, if any, are those of another process."""
 
 
 def equals(label: str, value: str) -> str:
@@ -23,20 +40,28 @@ def select(metric: str, *matchers: str) -> str:
     return f"{metric}{{{','.join(matchers)}}}" if matchers else metric
 
 
-def grown(selected: str, returned: str, back: str = "1h", delay: int = 0) -> str:
+def grown(metric: str, matchers: tuple[str, ...], memory: Memory, back: str = "1h", delay: int = 0) -> str:
     """Return the growth of each counter in one minute, ``delay`` minutes ago: exact across restarts and gaps.
 
     ``increase()`` extrapolates, and ignores the first value of a series, which often has a loop's trips. So growth is
 
-    * the last value minus the value a minute before, or up to ``back`` before after an outage;
+    * the last value minus the value a minute before, or up to ``back`` before after an outage, or that of a series that
+      was ``gone`` for up to a day;
     * after a restart in that minute, the highest value minus the value before, plus the new value;
-    * the value itself if there was none before; but not for an instance that ``returned`` after a gap.
+    * the value itself if there was none before, or of another process, which ``restarted``; but not for an instance
+      that ``returned`` after a gap.
     """
-    ago = f" offset {delay}m" if delay else ""
+    selected, ago = select(metric, *matchers), f" offset {delay}m" if delay else ""
     last = f"last_over_time({selected}[{_MINUTE_AND_STEP}]{ago})"
     before = f"last_over_time({selected}[{back}] offset {delay + 1}m)"
+    if memory.gone:
+        gone = select(memory.gone, equals(COUNTER, metric), *matchers)
+        kept = f'label_replace(last_over_time({gone}[5m] offset {delay + 1}m), "{COUNTER}", "", "", "")'
+        before = f"({before} or {kept})"
+    if memory.restarted:
+        before = f"({before} unless on (job, instance) {memory.restarted})"
     restarted = f"clamp_min(max_over_time({selected}[{MINUTE}]{ago}) - {before}, 0) + {last}"
-    new = f"{last} unless on (job, instance) {returned}{ago}"
+    new = f"{last} unless on (job, instance) {memory.returned}{ago}"
     return f"(\n  {last} - {before} >= 0\n  or {restarted}\n  or ({new})\n)"
 
 

@@ -19,20 +19,16 @@ _MODE: Final = f'{names.MODE}=~"$mode"'
 _TOOL: Final = f'{names.TOOL}=~"$tool"'
 _OBSERVED: Final = equals(names.ACTION, "observe")
 _NOT_OBSERVED: Final = f'{names.ACTION}!="observe"'
-_ENDING: Final = f'{names.ACTION}=~"conclude|abort"'
 _LETTING: Final = f'{names.ACTION}=~"off|observe|nudge"'
 
 _steps: Final = select(recordings.TRIPS, _JOB, recordings.NO_USER_STOP)
 _unhindered: Final = select(recordings.TRIPS, _JOB, recordings.NO_USER_STOP, _OBSERVED)
 _refused: Final = select(recordings.TRIPS, _JOB, recordings.NO_USER_STOP, recordings.REFUSING)
-_would_refuse: Final = select(
-    recordings.TRIPS, _JOB, recordings.NO_USER_STOP, f'{names.VERDICT}=~"reuse|block|conclude|abort"', _LETTING
-)
+_would_refuse: Final = select(recordings.TRIPS, _JOB, recordings.NO_USER_STOP, recordings.REFUSABLE, _LETTING)
 _tool_steps: Final = select(recordings.TOOL_TRIPS, _JOB, recordings.NO_USER_STOP)
 _chosen: Final = select(recordings.TOOL_TRIPS, _JOB, _MODE, _TOOL)
 _calls: Final = select(recordings.TOOL_CALLS, _JOB)
 _refused_calls: Final = select(recordings.TOOL_CALLS, _JOB, f'{names.OUTCOME}=~"reused|blocked|aborted"')
-_turns: Final = select(recordings.TURNS_LOOPING, _JOB)
 _tripped: Final = select(recordings.TURNS_TRIPPED, _JOB, recordings.NO_USER_STOP)
 _recoveries: Final = select(recordings.RECOVERIES, _JOB, recordings.NO_USER_STOP)
 
@@ -66,11 +62,10 @@ _reported: Final = in_range(_steps, RANGE, "")
 _looping: Final = f"{_count(names.JOB, _steps, NOW)} > 0"
 
 SERVICES_LOOPING: Final = _or_zero(f"count({_looping})", _present)
-TURNS_LOOPING: Final = total("", select(recordings.TURNS, _JOB))
 UNHINDERED: Final = _or_zero(_count("", _unhindered, NOW), _present)
 REFUSED: Final = _or_zero(_count("", _refused, NOW), _present)
 RUNS_ENDED: Final = _or_zero(
-    f"sum(max by ({names.JOB}) ({select(recordings.TURNS_BY_ACTION, _JOB, _ENDING)}))", _present
+    f"sum(max by ({names.JOB}) ({select(recordings.TURNS_BY_ACTION, _JOB, recordings.ENDING)}))", _present
 )
 ALERTS_FIRING: Final = _or_zero(
     f'count(ALERTS{{alertname=~"Loopguard.+",{equals("alertstate", "firing")},{_JOB}}})', _present
@@ -79,9 +74,20 @@ PAGES: Final = select(
     "ALERTS", 'alertname=~"Loopguard.+"', equals("alertstate", "firing"), equals("severity", "page"), _JOB
 )
 
+# --- now: which loops are open ---------------------------------------------------------------------------------------
+_OPEN_BY: Final = f"{names.JOB}, {names.TOOL}, {names.MODE}, {names.ACTION}"
+_open: Final = select(names.LOOPS_OPEN, _JOB)
+OPEN_TURNS: Final = f"{total(_OPEN_BY, _open)} > 0"
+OPEN_STEPS: Final = f"{total(_OPEN_BY, select(names.LOOPS_OPEN_STEPS, _JOB))} > 0"
+OPEN_UNHINDERED: Final = f"{total(_OPEN_BY, select(names.LOOPS_OPEN_STEPS, _JOB, recordings.UNHINDERED))} > 0"
+OPEN_AGE: Final = f"max by ({_OPEN_BY}) ({select(names.LOOPS_OPEN_AGE, _JOB)}) > 0"
+TURNS_OPEN: Final = _or_zero(total("", _open), _present)
+
 # --- now: who is looping ---------------------------------------------------------------------------------------------
 STEPS_NOW: Final = f"{_count(names.JOB, _steps, NOW)} or 0 * {select(recordings.PRESENT, _JOB)}"
 TURNS_NOW: Final = total(names.JOB, select(recordings.TURNS, _JOB))
+UNHINDERED_NOW: Final = f"{_count(names.JOB, _unhindered, NOW)} > 0"
+SINCE: Final = f"max by ({names.JOB}) ({select(names.LOOPS_OPEN_AGE, _JOB)}) > 0"
 WORST_TOOL: Final = (
     f"topk by ({names.JOB}) (1, {_count(f'{names.JOB}, {names.TOOL}, {names.MODE}', _tool_steps, NOW)} > 0)"
 )
@@ -94,12 +100,12 @@ STEPS: Final = _count("", _steps, RANGE)
 _turns_looping: Final = (
     f"{_turns_that(_OBSERVED)} + {_turns_that(recordings.REFUSING)} or {_turns_that(recordings.LOOPING)}"
 )
-_turns_ended: Final = f"round(sum({_turns_that(_ENDING)}))"
+_turns_ended: Final = f"round(sum({_turns_that(recordings.ENDING)}))"
 TURNS: Final = _or_zero(f"round(sum({_turns_looping}))", _reported)
 ENDED_SHARE: Final = share(_turns_ended, f"round(sum({_turns_that(_NOT_OBSERVED)}))")
 NEWS_SHARE: Final = share(_count("", _recoveries, RANGE), STEPS)
 
-TURNS_BY_ACTION: Final = f"{in_bars(_turns, names.ACTION)} > 0"
+TURNS_BY_ACTION: Final = f"{total(names.ACTION, select(recordings.TURNS_BY_ACTION, _JOB))} > 0"
 STEPS_BY_ACTION: Final = f"{in_bars(_steps, names.ACTION)} > 0"
 MODE_STEPS: Final = f"{_count(names.MODE, _steps, RANGE)} > 0"
 MODE_TURNS: Final = (
@@ -123,6 +129,11 @@ _loop_cost: Final = select(recordings.MODEL_COST, _JOB, _IN_LOOPS)
 
 TOKENS_IN_LOOPS: Final = _count("", _loop_tokens, RANGE)
 TOKEN_SHARE: Final = share(TOKENS_IN_LOOPS, _count("", _tokens, RANGE))
+_by_model: Final = f"{names.JOB}, {names.MODEL}"
+_cost: Final = in_range(select(recordings.MODEL_COST, _JOB), RANGE, _by_model)
+PRICED_SHARE: Final = share(
+    f"sum({in_range(_tokens, RANGE, _by_model)} and on ({_by_model}) {_cost} > 0)", _count("", _tokens, RANGE)
+)
 COST_IN_LOOPS: Final = in_range(_loop_cost, RANGE, "")
 TOKENS_NOT_SPENT: Final = f"{_turns_ended} * {TOKENS_IN_LOOPS} / ({_count('', _loop_requests, RANGE)} > 0)"
 TOKENS_BY_STEP: Final = f"{in_bars(_tokens, names.LOOP_OR_WORK)} > 0"
@@ -171,6 +182,13 @@ TURNS_LIVE: Final = total("", select(names.TURNS_LIVE, _JOB))
 TRIPS_BY_SOURCE: Final = {
     "from metrics": in_range(select(recordings.TRIPS_COUNTED, _JOB), NOW, ""),
     "from span events": in_range(select(recordings.TRIP_EVENTS, _JOB), NOW, ""),
+}
+
+_not_answered: Final = since(select(names.STORE_FAILURES, _JOB))
+_not_taken: Final = since(select(names.WATCH_REFUSED, _JOB))
+STORE_AND_WATCHER: Final = {
+    f"store: {{{{{names.ERROR_TYPE}}}}}": f"{total(names.ERROR_TYPE, _not_answered)} > 0",
+    f"watch: {{{{{names.WATCH_REASON}}}}}": f"{total(names.WATCH_REASON, _not_taken)} > 0",
 }
 
 # --- the collector ---------------------------------------------------------------------------------------------------

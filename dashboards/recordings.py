@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from dashboards import names
-from dashboards.promql import MINUTE, equals, grown, in_range, select, share, total
+from dashboards.promql import COUNTER, MINUTE, Memory, equals, grown, in_range, select, share, total
 from otel_loopguard import semconv
 from otel_loopguard.engine.vocabulary import USER_STOP
 
@@ -18,10 +18,16 @@ NO_USER_STOP: Final = f'{names.MODE}!="{USER_STOP}"'
 """Leaves out trips of the user's stop: the agent called a tool after it, which is no loop."""
 REFUSING: Final = f'{names.ACTION}=~"reuse|block|conclude|abort"'
 """The actions after which the tool does not run."""
+REFUSABLE: Final = f'{names.VERDICT}=~"reuse|block|conclude|abort"'
+"""The verdicts of steps that are refused, or would be."""
+UNHINDERED: Final = f'{names.ACTION}=~"observe|nudge"'
+"""The actions of a loop that nothing stops."""
 LOOPING: Final = f'{names.ACTION}=~"observe|reuse|block|conclude|abort"'
 """The actions by which a turn counts as looping. A turn that was only nudged does not."""
-NOT_STOPPED: Final = f'{names.ACTION}=~"observe|abort"'
-"""The actions after which the loop ran on, or the run ended in an error."""
+ENDING: Final = f'{names.ACTION}=~"conclude|abort"'
+"""The actions that end a run: it had to answer, or ended in an error."""
+SERVICES_OF_A_SHARED_TOOL: Final = 5
+TURNS_OF_A_SHARED_TOOL: Final = 3
 
 TRIPS_OF_A_TURN: Final = 12
 """The trips of a turn that goes on looping. It divides trips to estimate turns, where only trips are counted."""
@@ -39,6 +45,9 @@ class Recording:
 PRESENT: Final = "job:loopguard_reporting:present"
 _INSTANCES: Final = "job_instance:loopguard_reporting:present"
 _RETURNED: Final = "job_instance:loopguard_returned:present"
+_RETURNED_NOW: Final = "job_instance:loopguard_returned_now:present"
+_RESTARTED: Final = "job_instance:loopguard_restarted:present"
+_GONE: Final = "loopguard_gone:value"
 _COUNTERS: Final = f"{names.TOOL_CALLS}|{names.TRIPS}|{names.TURNS_TRIPPED}|{names.TURNS_LOOPING}"
 COLLECTOR_UP: Final = select(names.UP, equals(names.JOB, names.COLLECTOR_JOB))
 # After a gap of Prometheus or of the collector the instances are back with counters that Prometheus no longer knows.
@@ -47,7 +56,37 @@ _WITHOUT_GAP: Final = f"min(min_over_time({COLLECTOR_UP}[15m])) == 1 and on () {
 _RETURNING: Final = (
     f"({_INSTANCES} unless {_INSTANCES} offset {MINUTE})\n"
     f"  and last_over_time({_INSTANCES}[1d] offset {MINUTE})\n"
-    f"  unless on () ({_WITHOUT_GAP})"
+    f"  unless on () ({_WITHOUT_GAP})\n"
+    f"  unless on ({names.JOB}, {names.INSTANCE}) {_RESTARTED}"
+)
+# Values that are back after a gap of any length and cause. What had grown meanwhile is counted, and pages nobody.
+_BACK: Final = (
+    f"({_INSTANCES} unless {_INSTANCES} offset {MINUTE})\n"
+    f"  and last_over_time({_INSTANCES}[1d] offset {MINUTE})\n"
+    f"  unless on ({names.JOB}, {names.INSTANCE}) {_RESTARTED}"
+)
+_NEW_PROCESS: Final = (
+    f"{names.STARTED} != on ({names.JOB}, {names.INSTANCE}) last_over_time({names.STARTED}[1d] offset {MINUTE})"
+)
+# The last value of each series that has ended, for a day: of a process that was frozen, asleep or cut off, or of a
+# series of deltas without news. Evaluated each two minutes; a series ends five minutes after its last value.
+_COUNTED: Final = (
+    names.TRIPS, names.TOOL_TRIPS, names.TOOL_CALLS, names.RECOVERIES, names.TURNS_TRIPPED, names.TURNS_LOOPING,
+    names.MODEL_REQUESTS, names.MODEL_TOKENS, names.MODEL_COST, names.INTERNAL_ERRORS,
+)  # fmt: skip
+
+
+def _named(series: str) -> str:
+    return f'label_replace({series}, "{COUNTER}", "$1", "__name__", "(.*)")'
+
+
+_LIVE = f'{{__name__=~"{"|".join(_COUNTED)}"}}'
+_ENDED: Final = (
+    f"(\n  {_named(f'last_over_time({_LIVE}[10m])')}\n"
+    f"  or last_over_time({_GONE}[10m])\n"
+    f")\n"
+    f"unless {_named(_LIVE)}\n"
+    f"unless {_GONE} offset 1d"
 )
 
 # --- growth in a minute ------------------------------------------------------------------------------------------
@@ -59,6 +98,7 @@ TOOL_CALLS: Final = "job_tool_outcome:loopguard_tool_calls:increase1m"
 RECOVERIES: Final = "job_mode_action:loopguard_recoveries:increase1m"
 TURNS_TRIPPED: Final = "job_mode_action:loopguard_turns_tripped:increase1m"
 TURNS_LOOPING: Final = "job_action:loopguard_turns_looping:increase1m"
+TURNS_LOOPING_NOW: Final = "job_action:loopguard_turns_looping_now:increase1m"
 MODEL_REQUESTS: Final = "job_step_usage_model:loopguard_model_requests:increase1m"
 MODEL_TOKENS: Final = "job_step_model:loopguard_model_tokens:increase1m"
 MODEL_COST: Final = "job_step_model:loopguard_model_cost:increase1m"
@@ -70,6 +110,9 @@ CHECK_DURATION: Final = "job_le:loopguard_check_duration_seconds_bucket:increase
 TURNS_BY_ACTION: Final = "job_action:loopguard_turns_looping:increase10m"
 TURNS: Final = "job:loopguard_turns_looping:increase10m"
 TURNS_NOT_STOPPED: Final = "job:loopguard_turns_not_stopped:increase10m"
+TURNS_ENDED: Final = "job:loopguard_turns_ended:increase10m"
+SHARED_TOOL: Final = "job_tool:loopguard_shared_tool_trips:increase10m"
+WOULD_REFUSE: Final = "job:loopguard_would_refuse:increase1d"
 TRIP_RATIO: Final = "job:loopguard_trips_per_tool_call:ratio15m"
 CALLS: Final = "job:loopguard_tool_calls:increase15m"
 UNKNOWN_CALLS: Final = "job:loopguard_unknown_tool_calls:increase30m"
@@ -79,17 +122,31 @@ def _by(*labels: str) -> str:
     return ", ".join(labels)
 
 
-def _grown(by: str, metric: str, *matchers: str, back: str = "1h", delay: int = 0) -> str:
-    return total(by, grown(select(metric, *matchers), _RETURNED, back, delay))
+_ALL = Memory(_RETURNED, _GONE, _RESTARTED)
+_PLAIN = Memory(_RETURNED, "", _RESTARTED)
+_NOW = Memory(_RETURNED_NOW, "", _RESTARTED)
+_SHORT = "10m"
+"""How far back the growth of turns looks for pages, which are about now."""
 
 
-def _events(by: str, *matchers: str, back: str = "1h") -> str:
+def _grown(by: str, metric: str, *matchers: str, delay: int = 0) -> str:
+    memory = _ALL if metric in _COUNTED else _PLAIN
+    return total(by, grown(metric, matchers, memory, delay=delay))
+
+
+def _grown_now(by: str, metric: str) -> str:
+    """Return the growth of a counter without that of its gaps, which is 0."""
+    gone = f'label_replace(last_over_time({select(_GONE, equals(COUNTER, metric))}[3m]), "{COUNTER}", "", "", "")'
+    return total(by, f"{grown(metric, (), _NOW, _SHORT)} unless {gone}\n  or 0 * {metric}")
+
+
+def _events(by: str, *matchers: str) -> str:
     """Return the growth of the trip events that the collector counts on spans, of services that export traces only.
 
     Spans arrive before metrics, which are exported each minute. So events count two minutes late: by then it is known
     which services have metrics. Events of a service with metrics in the last quarter of an hour do not count.
     """
-    events = _grown(by, names.TRIP_EVENTS, *matchers, back=back, delay=2)
+    events = _grown(by, names.TRIP_EVENTS, *matchers, delay=2)
     return f"or on ({names.JOB}) ({events} unless on ({names.JOB}) last_over_time({PRESENT}[15m]))"
 
 
@@ -97,14 +154,17 @@ def _most(*matchers: str) -> str:
     return f"max by ({names.JOB}) ({select(TURNS_BY_ACTION, *matchers)})"
 
 
-_SHORT = "10m"
-"""How far back the growth of turns looks. Turns are for pages, which are about now."""
 _TRIP = _by(names.JOB, names.MODE, names.VERDICT, names.ACTION)
 _TOOL_TRIP = _by(names.JOB, names.TOOL, names.MODE)
 _MODES = _by(names.JOB, names.MODE, names.ACTION)
 _TURN = _by(names.JOB, names.ACTION)
+_TURN_EVENTS = _events(_TURN, equals(names.FIRST, "action"), NO_USER_STOP)
 _FIRST_OF_MODE = f'{names.FIRST}=~"action|mode"'
 _TURNS_TRIPPED = in_range(f"{TURNS_TRIPPED}{{{NO_USER_STOP}}}", "10m")
+_LOOPING_TOOLS = (
+    f"{total(_by(names.JOB, names.TOOL), in_range(TOOL_TRIPS, '10m'))} > 0\n"
+    f"  and on ({names.JOB}) {TURNS} >= {TURNS_OF_A_SHARED_TOOL}"
+)
 _TRIPS_IN_10M = in_range(f"{TRIPS}{{{NO_USER_STOP}}}", "10m")
 
 RECORDINGS: Final = (
@@ -113,7 +173,9 @@ RECORDINGS: Final = (
     Recording(
         _INSTANCES, f'group by ({names.JOB}, {names.INSTANCE}) ({{__name__=~"{_COUNTERS}|{names.TRIP_EVENTS}"}})'
     ),
+    Recording(_RESTARTED, _NEW_PROCESS),
     Recording(_RETURNED, _RETURNING),
+    Recording(_RETURNED_NOW, _BACK),
     Recording(TRIPS_COUNTED, _grown(_TRIP, names.TRIPS)),
     Recording(TRIPS, f"{TRIPS_COUNTED}\n{_events(_TRIP)}"),
     Recording(TRIP_EVENTS, _grown(names.JOB, names.TRIP_EVENTS)),
@@ -122,13 +184,13 @@ RECORDINGS: Final = (
     Recording(RECOVERIES, _grown(_MODES, names.RECOVERIES)),
     Recording(
         TURNS_TRIPPED,
-        f"{_grown(_MODES, names.TURNS_TRIPPED, back=_SHORT)}\n{_events(_MODES, _FIRST_OF_MODE, back=_SHORT)}",
+        f"{_grown(_MODES, names.TURNS_TRIPPED)}\n{_events(_MODES, _FIRST_OF_MODE)}",
     ),
     Recording(
         TURNS_LOOPING,
-        f"{_grown(_TURN, names.TURNS_LOOPING, back=_SHORT)}\n"
-        f"{_events(_TURN, equals(names.FIRST, 'action'), NO_USER_STOP, back=_SHORT)}",
+        f"{_grown(_TURN, names.TURNS_LOOPING)}\n{_TURN_EVENTS}",
     ),
+    Recording(TURNS_LOOPING_NOW, f"{_grown_now(_TURN, names.TURNS_LOOPING)}\n{_TURN_EVENTS}"),
     Recording(
         MODEL_REQUESTS, _grown(_by(names.JOB, names.LOOP_OR_WORK, names.USAGE, names.MODEL), names.MODEL_REQUESTS)
     ),
@@ -141,7 +203,7 @@ RECORDINGS: Final = (
     # bound; with trips alone their number is divided.
     Recording(
         TURNS_BY_ACTION,
-        f"{in_range(TURNS_LOOPING, '10m')}\n"
+        f"{in_range(TURNS_LOOPING_NOW, '10m')}\n"
         f"or on ({names.JOB}) max by ({names.JOB}, {names.ACTION}) ({_TURNS_TRIPPED})\n"
         f"or on ({names.JOB}) {total(_by(names.JOB, names.ACTION), _TRIPS_IN_10M)} / {TRIPS_OF_A_TURN}",
     ),
@@ -155,7 +217,14 @@ RECORDINGS: Final = (
     ),
     Recording(
         TURNS_NOT_STOPPED,
-        f"{total(names.JOB, f'{TURNS_BY_ACTION}{{{NOT_STOPPED}}}')}\nor on ({names.JOB}) {TURNS} * 0",
+        f"{_most(equals(names.ACTION, 'observe'))}\nor on ({names.JOB}) {TURNS} * 0",
+    ),
+    Recording(TURNS_ENDED, f"{_most(ENDING)}\nor on ({names.JOB}) {TURNS} * 0"),
+    # Services that loop in one tool, if they are five or more: it has one cause.
+    Recording(
+        SHARED_TOOL,
+        f"{_LOOPING_TOOLS}\n"
+        f"  and on ({names.TOOL}) (count by ({names.TOOL}) ({_LOOPING_TOOLS}) >= {SERVICES_OF_A_SHARED_TOOL})",
     ),
     Recording(CALLS, total(names.JOB, in_range(TOOL_CALLS, "15m"))),
     Recording(TRIP_RATIO, share(total(names.JOB, in_range(TRIPS, "15m")), CALLS)),
@@ -190,6 +259,15 @@ def _baseline(series: str, alerts: str) -> tuple[Recording, Recording]:
 _PAGES = "LoopguardNotStopped|LoopguardTripSpike"
 # These change slowly, and are evaluated less often.
 USUAL: Final = (
+    Recording(_GONE, _ENDED),
+    Recording(
+        WOULD_REFUSE,
+        total(
+            names.JOB,
+            in_range(select(TRIPS, NO_USER_STOP, REFUSABLE, f'{names.ACTION}=~"off|observe"'), "1d", names.JOB),
+        ),
+    ),
+    *_baseline(TURNS_ENDED, _PAGES),
     *_baseline(TURNS, _PAGES),
     *_baseline(TURNS_NOT_STOPPED, _PAGES),
     *_baseline(UNKNOWN_CALLS, "LoopguardUnknownTools"),

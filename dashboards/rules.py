@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from dashboards import names
 from dashboards.alerts import ALERTS, GRAFANA, Alert
 from dashboards.panels import OVERVIEW_UID, panel_id
 from dashboards.promql import STEP, in_range
-from dashboards.recordings import RECORDINGS, TOOL_TRIPS, TURNS_NOT_STOPPED, USUAL
+from dashboards.recordings import RECORDINGS, SHARED_TOOL, TOOL_TRIPS, TURNS_NOT_STOPPED, USUAL
 
 if TYPE_CHECKING:
     from dashboards.recordings import Recording
@@ -111,6 +112,7 @@ def _above_zero() -> dict[str, Any]:
 
 _TRIPS = in_range(TOOL_TRIPS + "{job='%s'}", "10m")
 _WORST = f"topk(1, sum by (gen_ai_tool_name, loopguard_mode) ({_TRIPS}) > 0)"
+_SHARING = f"sort_desc({SHARED_TOOL}{{{names.TOOL}='%s'}})"
 _OF_JOB = f"{TURNS_NOT_STOPPED}{{job='%s'}}"
 
 
@@ -123,9 +125,11 @@ _IN_PROMETHEUS = {
     "value": "$value",
     "worst": _asked(_WORST, ", mostly {{ .Labels.gen_ai_tool_name }} ({{ .Labels.loopguard_mode }})"),
     "not_stopped": _asked(_OF_JOB, '{{ .Value | printf "%.0f" }}'),
+    "services": f'{{{{ range $i, $service := printf "{_SHARING}" $labels.{names.TOOL} | query }}}}'
+    "{{ if $i }}, {{ else }}: {{ end }}{{ $service.Labels.job }}{{ end }}",
 }
 # Grafana's templates cannot ask: the linked dashboard shows tool and mode.
-_IN_GRAFANA = {"value": "$values.A.Value", "worst": "", "not_stopped": "the dashboard shows how many"}
+_IN_GRAFANA = {"value": "$values.A.Value", "worst": "", "not_stopped": "the dashboard shows how many", "services": ""}
 
 
 def _annotations(alert: Alert, templates: dict[str, str]) -> dict[str, str]:
@@ -136,7 +140,9 @@ def _annotations(alert: Alert, templates: dict[str, str]) -> dict[str, str]:
         return re.sub(r"\{(\w+)\}", lambda match: filled[match[1]] if match[1] in filled else _label(match[1]), text)
 
     filled = {**templates, "value": f"{{{{ {templates['value']} | {number} }}}}"}
-    service = "?var-job={{ $labels.job | urlquery }}" if alert.board == OVERVIEW_UID else ""
+    service = (
+        "?var-job={{ $labels.job | urlquery }}" if "{job}" in alert.summary and alert.board == OVERVIEW_UID else ""
+    )
     return {
         "summary": fill(alert.summary),
         "description": fill(alert.description),
@@ -146,8 +152,11 @@ def _annotations(alert: Alert, templates: dict[str, str]) -> dict[str, str]:
 
 
 def _label(name: str) -> str:
-    # The site's label has its OpenTelemetry name; job and instance are Prometheus's labels.
-    return f"{{{{ $labels.{'loopguard_site' if name == 'site' else name} }}}}"
+    # Labels of ours have their OpenTelemetry names; job and instance are Prometheus's labels.
+    return f"{{{{ $labels.{_LABELS.get(name, name)} }}}}"
+
+
+_LABELS = {"site": names.SITE, "tool": names.TOOL, "error": names.ERROR_TYPE, "reason": names.WATCH_REASON}
 
 
 class _Readable(yaml.SafeDumper):

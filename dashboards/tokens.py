@@ -42,7 +42,7 @@ def figures() -> list[Builder[Panel]]:
         ),
         number(
             "Cost in loops",
-            "The same tokens at the prices of the policy (cost_per_million_tokens), in its currency.",
+            "The tokens with a price, at the prices of the policy (cost_per_million_tokens), in their currency.",
             queries.COST_IN_LOOPS,
             unit="short",
             width=3,
@@ -93,6 +93,15 @@ def charts() -> list[Builder[Panel]]:
             {_SERVICE: queries.LOOP_TOKENS_BY_SERVICE},
             unit="short",
             empty=f"no token in a loop. {_UNKNOWN}",
+        ),
+        number(
+            "Tokens with a price",
+            "The share of all known tokens whose model has a price in the policy (cost_per_million_tokens): *Cost in "
+            "loops* is of these only, in the currency of the prices.",
+            queries.PRICED_SHARE,
+            unit=SHARE,
+            width=4,
+            empty=_NO_PRICES,
         ),
         bars(
             "Cost in loops, by service",

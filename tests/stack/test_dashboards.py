@@ -38,7 +38,11 @@ BOARDS = {path.stem: json.loads(path.read_text()) for path in sorted((ROOT / "da
 NOT_LABELS = {"le", "__name__"}
 EXEMPLARS = " @ 0"
 """The end of a query that returns exemplars and no samples."""
-LIVE = {names.TURNS_LIVE}
+LIVE = {
+    names.TURNS_LIVE, names.LOOPS_OPEN, names.LOOPS_OPEN_STEPS, names.LOOPS_OPEN_AGE,
+    # few series, of what is rare
+    names.STORE_FAILURES, names.WATCH_REFUSED,
+}  # fmt: skip
 
 
 def panels(kind: str) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -176,7 +180,7 @@ def test_the_first_screen_says_who_loops_and_whether_it_helped_and_what_it_cost(
 
     assert [each["title"] for each in first if each["type"] != "row"] == [
         "Services looping now",
-        "Turns looping (10 min)",
+        "Turns looping now",
         "Ran unhindered",
         "Refused",
         "Runs ended by the guard",
@@ -243,7 +247,13 @@ def loaded(stack: Stack) -> Iterator[str]:
 
 
 def do_everything(agent: Application) -> None:
-    """Trips of several modes, refused and observed, an ended run, recoveries, unknown tools, faults, turns, tokens."""
+    """Trips of several modes, refused, told and observed, an ended run, recoveries, unknown tools, faults, tokens."""
+    for action in ("nudge", "observe"):
+        agent.begin_turn()
+        with agent.call() as span:
+            agent.trip(span, "cycle", action=action)
+    agent.meters.store_failure("timeout")
+    agent.watch_refused.add(1, {semconv.WATCH_REASON: "full"})
     for mode in ("generic_repeat", "ping_pong", "similar_query", "global_circuit_breaker"):
         agent.turn(mode, calls=5)
     with agent.call(semconv.UNKNOWN_TOOL, "blocked") as span:
@@ -333,7 +343,7 @@ def test_the_figures_are_right(stack: Stack, make_application: Callable[..., App
 
     for query, value in {
         queries_of_panels.SERVICES_LOOPING: 1,
-        queries_of_panels.TURNS_LOOPING: 3,
+        queries_of_panels.TURNS_OPEN: 4,
         queries_of_panels.UNHINDERED: 1,
         queries_of_panels.REFUSED: 4,
         queries_of_panels.RUNS_ENDED: 1,
@@ -352,6 +362,7 @@ def test_the_price_of_loops_is_right(stack: Stack, make_application: Callable[..
         queries_of_panels.TOKENS_IN_LOOPS: 1_800,
         queries_of_panels.TOKEN_SHARE: 1_800 / 2_700,
         queries_of_panels.COST_IN_LOOPS: 0.5,
+        queries_of_panels.PRICED_SHARE: 1,
         queries_of_panels.TOKENS_NOT_SPENT: 900,
     }.items():
         shows(stack, query, "price", value)
@@ -369,6 +380,7 @@ SHARES_AND_TOKENS = {
     queries_of_panels.TOKENS_IN_LOOPS,
     queries_of_panels.TOKEN_SHARE,
     queries_of_panels.COST_IN_LOOPS,
+    queries_of_panels.PRICED_SHARE,
     queries_of_panels.TOKENS_NOT_SPENT,
 }
 

@@ -76,6 +76,22 @@ def test_every_alert_has_a_runbook(alert: Alert) -> None:
     assert "## Do" in text
 
 
+def test_runbooks_name_panels_that_exist() -> None:
+    """What is bold in a runbook is a panel of the dashboards, but for its first word and for what it quotes."""
+    boards = [board.read_text() for board in (ROOT / "dashboards" / "json").glob("*.json")]
+    titles = {title for board in boards for title in titles_of(board)}
+    pages = list((ROOT / "docs" / "runbooks").glob("*.md"))
+    named = [(page.name, bold) for page in pages for bold in re.findall(r"\*\*([^*`]+)\*\*", page.read_text())]
+    wrong = [one for one in named if one[1] not in titles and not re.match(r"(Page|Ticket)\b", one[1])]
+    assert len(named) > 2 * len(pages)
+    assert wrong == []
+
+
+def titles_of(board: str) -> list[str]:
+    """The titles of all panels of a dashboard."""
+    return re.findall(r'"title": "([^"]+)"', board)
+
+
 def test_grafana_alerts_are_prometheus_alerts() -> None:
     """The provisioning file has the same alerts, queries, waits and severities, and fires on the same condition."""
     prometheus = yaml.safe_load((HOME / "rules.yml").read_text())["groups"][0]["rules"]

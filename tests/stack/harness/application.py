@@ -90,6 +90,7 @@ class Application:
         self.foreign = self._tracers.get_tracer("somebody.else", attributes={"note": SECRET})
         self.live = 0
         self.meters = Meters(self._meters.get_meter(semconv.SCOPE), lambda: self.live)
+        self.watch_refused = self._meters.get_meter(semconv.SCOPE).create_counter(semconv.METRIC_WATCH_REFUSED)
         self._guard = Guard()
         self._turn = self._guard.turn()
         self.trips: Counter[str] = Counter()
@@ -111,6 +112,10 @@ class Application:
         self._remember(root, looping=bool(modes))
         self._turn.close()
         self.meters.turn(self._turn.id, calls)
+
+    def begin_turn(self) -> None:
+        """Begin a new turn, which goes on."""
+        self._turn = self._guard.turn()
 
     @contextmanager
     def call(self, tool: str = TOOL, outcome: str = "executed") -> Iterator[Span]:
