@@ -107,7 +107,7 @@ def test_a_policy_that_only_observes_hides_no_loop(project, monkeypatch):
     monkeypatch.setenv("OTEL_PYTHON_LOOPGUARD_ACTION", "observe")
     result = project("def test_loop(): agent(5)\n", FAIL_ON_BLOCK)
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["  generic_repeat of search_orders: observe once"])
+    result.stdout.fnmatch_lines(["  generic_repeat of search_orders: observe 3 times"])
 
 
 def test_an_agent_that_runs_in_a_fixture_is_guarded_too(project):

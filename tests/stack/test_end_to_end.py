@@ -28,7 +28,7 @@ JOB = "example"
 
 
 class Scene(NamedTuple):
-    """The whole stack after two stuck agents and one that works; and two stuck ones under names of their own."""
+    """The whole stack after five stuck agents and one that works; and two stuck ones under names of their own."""
 
     tempo: Tempo
     collector: Collector
@@ -65,7 +65,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
             program.start()
         for program in (collector, alertmanager, prometheus):
             program.wait_ready()
-        runs = [run_agent(collector, argument) for argument in ("--stubborn", "--working", "--stubborn", "--stubborn")]
+        runs = [run_agent(collector, argument) for argument in ("--stubborn", "--working", *["--stubborn"] * 4)]
         assert runs[0].trips, f"the stuck agent made no trip, so nothing would come: {runs[0].output}"
         run_agent(collector, "--stubborn", service="shadow", OTEL_PYTHON_LOOPGUARD_ACTION="observe")
         run_agent(collector, "--stubborn", service="unsampled", OTEL_TRACES_SAMPLER="always_off")
@@ -188,18 +188,18 @@ def test_every_looping_trace_is_kept_whole(scene: Scene) -> None:
 
 
 def test_alert_is_delivered_and_resolved(scene: Scene) -> None:
-    """Three aborted runs reach the pager's webhook with tool, mode, dashboard and runbook, and so does the end."""
+    """Five aborted runs reach the pager's webhook with tool, mode, dashboard and runbook, and so does the end."""
 
     def posted(status: str) -> list[dict[str, Any]]:
-        alerts = scene.webhook.alerts("/page", "LoopguardNotStopped", status)
+        alerts = scene.webhook.alerts("/page", "LoopguardTripSpike", status)
         return [alert for alert in alerts if alert["labels"]["job"] == JOB]
 
     fired = wait_until("the alert at the webhook", lambda: posted("firing"))[0]
-    wait_until("its end at the webhook", lambda: posted("resolved"), seconds=90)
+    wait_until("its end at the webhook", lambda: posted("resolved"), seconds=120)
 
-    assert fired["labels"] == {"alertname": "LoopguardNotStopped", "job": JOB, "severity": "page"}
+    assert fired["labels"] == {"alertname": "LoopguardTripSpike", "job": JOB, "severity": "page"}
     assert fired["annotations"]["summary"] == (
-        f"{JOB}: 3 looping turns in 10 minutes that nothing stopped, mostly read_file (generic_repeat)"
+        f"{JOB}: 5 turns loop in 10 minutes, ended by the guard or a flood, mostly read_file (generic_repeat)"
     )
     assert fired["annotations"]["dashboard_url"].endswith(f"/d/loopguard-overview?var-job={JOB}")
-    assert fired["annotations"]["runbook_url"].endswith("docs/runbooks/not-stopped.md")
+    assert fired["annotations"]["runbook_url"].endswith("docs/runbooks/trip-spike.md")
