@@ -13,6 +13,7 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 
 import otel_loopguard as loopguard
 from benchmarks.reliability.result import Row
+from otel_loopguard.telemetry.settings import Settings
 from otel_loopguard.testing import guarded
 from otel_loopguard.turns.scope import current_scope, in_scope
 
@@ -33,8 +34,9 @@ def measure(seed: int, scale: float) -> Iterator[Row]:
     """Fork, and count how the children end."""
     random, rounds, stop = Random(seed), max(10, int(FORKS * scale)), threading.Event()
     ends = []
-    # No span is exported: OpenTelemetry's exporter in memory never renews its lock in a child.
-    with guarded(sampler=ALWAYS_OFF), loopguard.turn() as turn:
+    # No span and no record is exported: OpenTelemetry's exporters in memory never renew their locks in a child.
+    settings = Settings.from_environment({})._replace(log_events=False)
+    with guarded(sampler=ALWAYS_OFF, settings=settings), loopguard.turn() as turn:
         scope = current_scope()
 
         def work(number: int) -> None:
