@@ -79,6 +79,17 @@ def test_the_rows_of_loops_stand_above_everything_else(opened):
     assert not opened(made.plain()).js("document.getElementById('loops').offsetParent")
 
 
+def test_the_name_beside_a_loop_leads_to_its_turn(opened):
+    """The others are hidden until the words of the search are removed."""
+    one, two = (made.ping_pong()._replace(turn=number, loops=["open_page x14: 3 ran"]) for number in (1, 2))
+    page = opened(one, two)
+    assert page.text("#shown") == "2 turns shown"
+    page.click("#loops li:nth-child(2) button")
+    assert page.text("#shown") == "1 turn shown"
+    assert page.js("document.getElementById('controls').elements.find.value") == "pages · turn 2"
+    assert page.complaints() == []
+
+
 def test_arguments_that_a_user_wants_to_see_are_text(opened):
     """One row a call, with its number; they are shown, not obeyed. Without any there is no table."""
     hostile = "path=" + made.HOSTILE[:70]

@@ -20,7 +20,10 @@ function leadSentence() {
 function startLoops() {
   const { rows, all } = data.loops;
   byId("loops").hidden = rows.length === 0;
-  const lines = rows.map(([run, turn, row]) => el("li", {}, el("code", {}, row), el("span", { className: "muted" }, turnName(run, turn))));
+  const lines = rows.map(([run, turn, row]) => {
+    const name = turnName(run, turn);
+    return el("li", {}, el("code", {}, row), el("button", { type: "button", className: "muted", onclick: () => chooseTurn(name) }, name));
+  });
   if (all > rows.length) lines.push(el("li", { className: "muted" }, `and ${count(all - rows.length, "more loop")}`));
   byId("loops").append(...lines);
 }

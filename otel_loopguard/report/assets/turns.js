@@ -14,6 +14,16 @@ function startTurns() {
   choose();
 }
 
+/** Show the turn of this name only, and move there. */
+function chooseTurn(name) {
+  const { which, mode, find } = byId("controls").elements;
+  which.value = "all";
+  mode.value = "";
+  find.value = name;
+  choose();
+  byId("controls").scrollIntoView();
+}
+
 function choose() {
   const { which, mode, order, find } = byId("controls").elements;
   const fits = [fitsDecision(which.value), fitsMode(mode.value), fitsText(find.value.trim().toLowerCase())].filter(Boolean);
