@@ -95,7 +95,7 @@ def run(arguments: argparse.Namespace) -> int:
             lambda spans: live_strip(spans, policy, wanted=not arguments.quiet),
         )
         reader = Reader(str(program.spans))
-        reader.name = "watch"  # in messages
+        reader.name = "otel-loopguard"  # in messages
         replay.files([reader])
         is_kept = record is not None and program.keep(record)
     if replay.calls:

@@ -147,7 +147,7 @@ def test_a_program_without_calls_has_no_report(tmp_path):
     assert (tmp_path / "earlier.html").read_text() == "earlier"
     done = watched(tmp_path, "print('none')")
     assert (done.returncode, done.stdout) == (0, "none\n")
-    assert "watch: the program made no tool call that the guard saw, so there is no report." in done.stderr
+    assert "otel-loopguard: the program made no tool call that the guard saw, so there is no report." in done.stderr
     assert "otel-loopguard doctor" in done.stderr
     assert not (tmp_path / "report.html").exists()
 
