@@ -15,7 +15,7 @@ import pytest
 from otel_loopguard.cli.main import main
 from otel_loopguard.cli.replay import sources
 from otel_loopguard.cli.replay.judge import TripOfRun, reached
-from otel_loopguard.cli.replay.summary import Summary, verdict
+from otel_loopguard.cli.replay.summary import Summary, ends_in_words, verdict
 from otel_loopguard.engine.vocabulary import Action
 
 from . import made
@@ -327,6 +327,22 @@ def test_a_poll_that_is_told_is_no_loop():
     assert verdict(summary, 1, 15) == "No loop in 15 calls of 1 turn. 1 turn told, not stopped."
     summary.add(None, [looping], reached([told], frozenset()))
     assert (summary.looping, summary.told) == (1, 0)
+
+
+def test_a_run_that_is_asked_for_its_answer_is_not_ended_too():
+    """What the recording has after the withdrawal of the tools is made by no guarded run."""
+    asked = TripOfRun(0, 9, "look", "generic_repeat", Action.CONCLUDE, 9, has_run=True)
+    after = asked._replace(call=10, action=Action.ABORT, is_after=True)
+    summary = Summary("default")
+    summary.add(None, [asked, after])
+    assert (summary.concluded[None], summary.aborted[None], summary.spared[None]) == (1, 0, 1)
+
+
+def test_a_turn_that_was_broken_off_is_left_without_an_answer():
+    """The program may have reached its own limit: nobody cancelled anything."""
+    assert ends_in_words(["cancelled", "answered", "cancelled"]) == [
+        "3 turns ended: 1 answered, 2 left without an answer"
+    ]
 
 
 def rows_of(out):

@@ -109,6 +109,12 @@ def test_the_files_that_are_asked_for_are_written(tmp_path):
     assert "SECRET" not in page + spans
 
 
+def test_the_recording_is_named(tmp_path):
+    """With the command that reads it."""
+    done = ran(tmp_path, "loop(1)", "--record", "spans.jsonl")
+    assert "otel-loopguard: the spans, for `otel-loopguard replay`: spans.jsonl" in said(done)
+
+
 @pytest.mark.parametrize(
     ("options", "more", "row"),
     [
@@ -149,6 +155,15 @@ def test_a_program_that_a_signal_ends_is_reported(tmp_path):
     done = ran(tmp_path, "loop(6)\nos.kill(os.getpid(), 9)")
     assert done.returncode == 128 + signal.SIGKILL
     assert FOUND + "otel-loopguard: the program was ended by SIGKILL.\n" in done.stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_program_that_is_ended_before_its_first_call_is_told_nothing_else(number, tmp_path):
+    """The guard may not have started yet, and that is no fault of its installation."""
+    done = ran(tmp_path, f"os.kill(os.getpid(), {int(number)})\ntime.sleep(60)")
+    assert done.returncode == 128 + number
+    assert "otel-loopguard: no tool call was seen before the program was ended." in said(done)
+    assert "not started" not in done.stderr
 
 
 def test_a_signal_to_the_command_reaches_the_program(tmp_path):
