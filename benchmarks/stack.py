@@ -72,8 +72,8 @@ class Instance:
         mode, tool = self._random.choice(MODES), self._random.choice(TOOLS)
         action = self._random.choice([Action.NUDGE, Action.BLOCK, Action.ABORT])
         trip = Trip(mode, tool, 3, 3, Action.BLOCK, action)
-        self._meters.trip("turn", trip, tool, First.ACTION, context)
-        self._meters.turn("turn", 12)
+        self._meters.trip("a turn that goes on", trip, tool, First.ACTION, context)
+        self._meters.turn("another turn", 12)
         self._reader.collect()
 
 

@@ -120,8 +120,8 @@ ALERTS: Final = (
         keep="30m",
         severity="page",
         summary="{job}: {value} turn(s) loop and nothing stops them{worst}",
-        description=f"{{value}} turns loop and are only observed or told: {OPEN_FLOOR} at once, or one for 10 minutes, "
-        f"or {OBSERVED_FLOOR} within 10 minutes and {TURNS_FACTOR} times the usual number of this service.",
+        description=f"{{value}} turn(s) loop and are only observed or told: {OPEN_FLOOR} at once, or one for 10 "
+        f"minutes, or {OBSERVED_FLOOR} within 10 minutes and {TURNS_FACTOR} times the usual number of this service.",
         board=OVERVIEW_UID,
         panel="Loops that run now",
     ),
@@ -153,13 +153,13 @@ ALERTS: Final = (
     ),
     Alert(
         name="LoopguardRefused",
-        expr=_above_usual(recordings.TURNS, TURNS_FLOOR, TURNS_FACTOR),
+        expr=_above_usual(recordings.TURNS_REFUSED, TURNS_FLOOR, TURNS_FACTOR),
         wait="1m",
         keep="5m",
         severity="ticket",
-        summary="{job}: {value} turns loop in 10 minutes, and go on after a refusal{worst}",
-        description=f"In {{value}} turns of 10 minutes the agent looped; {{not_stopped}} of them were not stopped. The "
-        f"limit is {TURNS_FLOOR}, and {TURNS_FACTOR} times the usual number of this service.",
+        summary="{job}: calls of {value} turns refused in 10 minutes{worst}",
+        description=f"In {{value}} turns of 10 minutes the agent looped, and the guard refused calls. The limit is "
+        f"{TURNS_FLOOR}, and {TURNS_FACTOR} times the usual number of this service.",
         board=OVERVIEW_UID,
         panel="Looping turns in 10 minutes, by service",
     ),

@@ -49,7 +49,7 @@ def guard() -> list[Builder[Panel]]:
             "did not take, in 5 minutes.",
             queries.STORE_AND_WATCHER,
             empty="none: no store and no watcher, or all is well.",
-        ).links([runbook("store-away")]),
+        ).links([runbook("store-away"), runbook("watch-full", "Runbook of the watcher")]),
         lines(
             "Trips by source of the count",
             "Trips in 10 minutes: applications count them, and the collector counts the events on their spans. Fewer "

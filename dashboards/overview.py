@@ -43,7 +43,7 @@ _OF_SERVICE = f"var-job=${{__field.labels.{names.JOB}}}"
 _OF_MODE = f"var-mode=${{__field.labels.{names.MODE}}}"
 _CHOSEN_SERVICES = "${job:queryparam}"
 _UNHINDERED: Steps = [(None, "transparent"), (1, "red")]
-_TURNS: Steps = [(None, "transparent"), (alerts.OPEN_FLOOR, "orange"), (alerts.TURNS_FLOOR, "red")]
+_TURNS: Steps = [(None, "transparent"), (alerts.TURNS_FLOOR, "orange"), (alerts.FLOOD_FLOOR, "red")]
 
 
 def overview() -> Dashboard:

@@ -282,9 +282,9 @@ def board_link(title: str, uid: str) -> DashboardLink:
     return link(title, f"/d/{uid}").include_vars(include_vars=True).keep_time(keep_time=True)
 
 
-def runbook(page: str) -> DashboardLink:
+def runbook(page: str, title: str = "Runbook") -> DashboardLink:
     """Return a link to a runbook, by the name of its page."""
-    return link("Runbook", f"{RUNBOOKS}/{page}.md").target_blank(target_blank=True)
+    return link(title, f"{RUNBOOKS}/{page}.md").target_blank(target_blank=True)
 
 
 def conversations(*chosen: str) -> str:

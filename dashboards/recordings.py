@@ -24,6 +24,8 @@ UNHINDERED: Final = f'{names.ACTION}=~"observe|nudge"'
 """The actions of a loop that nothing stops."""
 LOOPING: Final = f'{names.ACTION}=~"observe|reuse|block|conclude|abort"'
 """The actions by which a turn counts as looping. A turn that was only nudged does not."""
+REFUSED: Final = f'{names.ACTION}=~"reuse|block"'
+"""The actions after which a run goes on without the call."""
 ENDING: Final = f'{names.ACTION}=~"conclude|abort"'
 """The actions that end a run: it had to answer, or ended in an error."""
 SERVICES_OF_A_SHARED_TOOL: Final = 5
@@ -53,18 +55,13 @@ COLLECTOR_UP: Final = select(names.UP, equals(names.JOB, names.COLLECTOR_JOB))
 # After a gap of Prometheus or of the collector the instances are back with counters that Prometheus no longer knows.
 # An instance that returns although everything was scraped all the time has started again, and its counters at zero.
 _WITHOUT_GAP: Final = f"min(min_over_time({COLLECTOR_UP}[15m])) == 1 and on () {COLLECTOR_UP} offset 15m"
-_RETURNING: Final = (
-    f"({_INSTANCES} unless {_INSTANCES} offset {MINUTE})\n"
-    f"  and last_over_time({_INSTANCES}[1d] offset {MINUTE})\n"
-    f"  unless on () ({_WITHOUT_GAP})\n"
-    f"  unless on ({names.JOB}, {names.INSTANCE}) {_RESTARTED}"
-)
-# Values that are back after a gap of any length and cause. What had grown meanwhile is counted, and pages nobody.
+# Instances that are back after a gap of any length and cause.
 _BACK: Final = (
     f"({_INSTANCES} unless {_INSTANCES} offset {MINUTE})\n"
     f"  and last_over_time({_INSTANCES}[1d] offset {MINUTE})\n"
     f"  unless on ({names.JOB}, {names.INSTANCE}) {_RESTARTED}"
 )
+_RETURNING: Final = f"{_BACK}\n  unless on () ({_WITHOUT_GAP})"
 _NEW_PROCESS: Final = (
     f"{names.STARTED} != on ({names.JOB}, {names.INSTANCE}) last_over_time({names.STARTED}[1d] offset {MINUTE})"
 )
@@ -110,6 +107,7 @@ CHECK_DURATION: Final = "job_le:loopguard_check_duration_seconds_bucket:increase
 TURNS_BY_ACTION: Final = "job_action:loopguard_turns_looping:increase10m"
 TURNS: Final = "job:loopguard_turns_looping:increase10m"
 TURNS_NOT_STOPPED: Final = "job:loopguard_turns_not_stopped:increase10m"
+TURNS_REFUSED: Final = "job:loopguard_turns_refused:increase10m"
 TURNS_ENDED: Final = "job:loopguard_turns_ended:increase10m"
 SHARED_TOOL: Final = "job_tool:loopguard_shared_tool_trips:increase10m"
 WOULD_REFUSE: Final = "job:loopguard_would_refuse:increase1d"
@@ -161,8 +159,9 @@ _TURN = _by(names.JOB, names.ACTION)
 _TURN_EVENTS = _events(_TURN, equals(names.FIRST, "action"), NO_USER_STOP)
 _FIRST_OF_MODE = f'{names.FIRST}=~"action|mode"'
 _TURNS_TRIPPED = in_range(f"{TURNS_TRIPPED}{{{NO_USER_STOP}}}", "10m")
+_ONE_TOOL = f'{names.TOOL}!~"{semconv.UNKNOWN_TOOL}|{semconv.OTHER_TOOL}"'
 _LOOPING_TOOLS = (
-    f"{total(_by(names.JOB, names.TOOL), in_range(TOOL_TRIPS, '10m'))} > 0\n"
+    f"{total(_by(names.JOB, names.TOOL), in_range(select(TOOL_TRIPS, _ONE_TOOL), '10m'))} > 0\n"
     f"  and on ({names.JOB}) {TURNS} >= {TURNS_OF_A_SHARED_TOOL}"
 )
 _TRIPS_IN_10M = in_range(f"{TRIPS}{{{NO_USER_STOP}}}", "10m")
@@ -220,6 +219,7 @@ RECORDINGS: Final = (
         f"{_most(equals(names.ACTION, 'observe'))}\nor on ({names.JOB}) {TURNS} * 0",
     ),
     Recording(TURNS_ENDED, f"{_most(ENDING)}\nor on ({names.JOB}) {TURNS} * 0"),
+    Recording(TURNS_REFUSED, f"{_most(REFUSED)}\nor on ({names.JOB}) {TURNS} * 0"),
     # Services that loop in one tool, if they are five or more: it has one cause.
     Recording(
         SHARED_TOOL,
@@ -268,6 +268,7 @@ USUAL: Final = (
         ),
     ),
     *_baseline(TURNS_ENDED, _PAGES),
+    *_baseline(TURNS_REFUSED, "LoopguardRefused"),
     *_baseline(TURNS, _PAGES),
     *_baseline(TURNS_NOT_STOPPED, _PAGES),
     *_baseline(UNKNOWN_CALLS, "LoopguardUnknownTools"),
