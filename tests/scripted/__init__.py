@@ -26,6 +26,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
+import tests.quiet_vendors  # noqa: F401 - before a framework
 from otel_loopguard.instrumentation.frameworks import FRAMEWORKS
 from otel_loopguard.testing import Transcript
 

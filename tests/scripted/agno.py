@@ -5,13 +5,8 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
-import os
 from inspect import signature
 from typing import TYPE_CHECKING, Any
-
-from otel_loopguard.testing import Ask
-
-os.environ["AGNO_TELEMETRY"] = "false"
 
 from agno.agent import Agent
 from agno.models.base import Model
@@ -19,6 +14,7 @@ from agno.models.response import ModelResponse
 from agno.team import Team
 from agno.tools import Function
 
+from otel_loopguard.testing import Ask
 from tests.scripted import next_calls, transcript_of
 
 if TYPE_CHECKING:

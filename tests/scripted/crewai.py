@@ -5,16 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
-import os
-import tempfile
 from typing import TYPE_CHECKING, Any
-
-os.environ["CREWAI_DISABLE_TELEMETRY"] = "true"
-os.environ["CREWAI_DISABLE_TRACKING"] = "true"
-os.environ["CREWAI_DISABLE_VERSION_CHECK"] = "true"
-os.environ["CREWAI_TESTING"] = "true"
-os.environ["CREWAI_TRACING_ENABLED"] = "false"
-os.environ["CREWAI_STORAGE_DIR"] = tempfile.mkdtemp()
 
 from crewai import Agent, Crew, Task
 from crewai.llms.base_llm import BaseLLM

@@ -3,12 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import tempfile
 from typing import TYPE_CHECKING, Any
-
-os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"  # nothing is fetched
-os.environ.setdefault("DSPY_CACHEDIR", tempfile.mkdtemp())
 
 import dspy
 from dspy.utils.dummies import DummyLM

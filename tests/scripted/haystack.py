@@ -5,10 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import itertools
-import os
 from typing import TYPE_CHECKING, Any
-
-os.environ["HAYSTACK_TELEMETRY_ENABLED"] = "False"
 
 from haystack import Pipeline
 from haystack.components.agents import Agent

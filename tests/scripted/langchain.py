@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from typing import TYPE_CHECKING, Annotated, Any, TypedDict
 
 from langchain_core.language_models.chat_models import BaseChatModel
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
     from otel_loopguard.testing import Ask, Transcript
     from tests.scripted import Steps, Tools
 
-os.environ.update(LANGSMITH_TRACING="false", LANGCHAIN_TRACING_V2="false")
 
 QUESTION: dict[str, Any] = {"messages": [("user", "Go on.")]}
 _LIMITS: Any = {"recursion_limit": 1_000}

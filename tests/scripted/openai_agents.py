@@ -6,10 +6,7 @@ import asyncio
 import dataclasses
 import itertools
 import json
-import os
 from typing import TYPE_CHECKING, Any
-
-os.environ["OPENAI_AGENTS_DISABLE_TRACING"] = "1"
 
 from agents import Agent, RunConfig, Runner, function_tool
 from agents.items import ModelResponse

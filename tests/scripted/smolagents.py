@@ -5,12 +5,7 @@ from __future__ import annotations
 import inspect
 import itertools
 import json
-import os
 from typing import TYPE_CHECKING, Any
-
-from otel_loopguard.testing import Ask
-
-os.environ["HF_HUB_DISABLE_TELEMETRY"] = "1"
 
 from rich.console import Console
 from smolagents import AgentLogger, CodeAgent, LogLevel, Tool, ToolCallingAgent
@@ -24,6 +19,7 @@ from smolagents.models import (
     Model,
 )
 
+from otel_loopguard.testing import Ask
 from tests.scripted import next_calls, transcript_of
 
 if TYPE_CHECKING:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import cloudpickle
 import pytest
 
+import tests.quiet_vendors  # noqa: F401 - before a framework
 from otel_loopguard.instrumentation.frameworks import FRAMEWORKS
 from otel_loopguard.instrumentation.patching import is_ours
 from otel_loopguard.testing import guarded

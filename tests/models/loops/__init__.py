@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import os
 import warnings
 from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
+import tests.quiet_vendors  # noqa: F401 - before a client
 from tests.models.toolbox import described
 
 if TYPE_CHECKING:
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     Results = Callable[..., list[Any]]
     """Write the entries of results, each of a call and a text."""
 
-# litellm would fetch its list of prices when it is imported.
-os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
 MODULES = {"openai": "openai", "anthropic": "anthropic", "google_genai": "google.genai", "litellm": "litellm"}
 SYSTEM = "You work with the files of a project."
 

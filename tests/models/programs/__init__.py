@@ -5,11 +5,10 @@
 
 from __future__ import annotations
 
-import os
 import sys
-import tempfile
 from typing import TYPE_CHECKING
 
+import tests.quiet_vendors  # noqa: F401 - before a framework
 from tests.models.toolbox import Toolbox
 
 if TYPE_CHECKING:
@@ -18,16 +17,6 @@ if TYPE_CHECKING:
 __all__ = ["SYSTEM", "Toolbox", "main"]
 
 SYSTEM = "You work with the files of a project."
-
-# Nothing is fetched or reported, and nothing is written to the user's folder.
-os.environ |= {
-    "LITELLM_LOCAL_MODEL_COST_MAP": "True",
-    "CREWAI_DISABLE_TELEMETRY": "true",
-    "CREWAI_DISABLE_TRACKING": "true",
-    "CREWAI_STORAGE_DIR": tempfile.mkdtemp(),
-    "MSWEA_GLOBAL_CONFIG_DIR": tempfile.mkdtemp(),
-    "MSWEA_SILENT_STARTUP": "1",
-}
 
 
 def main(program: Callable[[str, str, Toolbox], object]) -> None:
