@@ -80,7 +80,7 @@ unit: $(STAMP) ## run the tests of .venv, a file in each process
 coverage: $(STAMP) ## run the tests of .venv and list the lines that none reaches; takes three times as long
 	$(PYTEST) --cov --cov-report=term:skip-covered
 
-matrix: $(STAMP) ## test each framework's oldest and newest version, and each Python, in separate environments
+matrix: $(STAMP) ## test the oldest and newest version of each framework and of Python, in separate environments
 	$(INSIDE) $(BIN)/python tests/run_matrix
 
 pythons: $(STAMP) ## run all tests but those of the stack and the report in each supported Python on PATH or in pyenv

@@ -41,7 +41,8 @@ def test_it_is_tested_with_its_oldest_and_its_newest_version(framework):
         required, tests = matrix[environment_of(framework, version)]
         assert {*requirements} <= {*required}
         assert any(Path(test).stem.removeprefix("test_") == framework.name for test in tests)
-    assert [test for _, tests in matrix.values() for test in tests if not (ROOT / test).exists()] == []
+    paths = [test for _, tests in matrix.values() for test in tests if not test.startswith("-k")]
+    assert [path for path in paths if not (ROOT / path).exists()] == []
 
 
 @EACH
