@@ -20,6 +20,7 @@ What else a framework can do is there under one name, for ``tests/instrumentatio
 
 from __future__ import annotations
 
+import os
 import sys
 import warnings
 from importlib import import_module
@@ -50,10 +51,15 @@ def installed() -> Iterator[str]:
 
 
 def frameworks() -> dict[str, ModuleType]:
-    """The file of each framework that is installed, by name."""
+    """The file of each framework that is installed, by name.
+
+    ``LOOPGUARD_TEST_FRAMEWORKS`` names those to test, with commas between; the others are tested in environments of
+    their own.
+    """
+    tested = os.environ.get("LOOPGUARD_TEST_FRAMEWORKS", "").split(",")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # those of the frameworks, at their import
-        names = [name for name in installed() if name != "by-hand"]
+        names = [name for name in installed() if name != "by-hand" and (tested == [""] or name in tested)]
         return {name: import_module(f"tests.scripted.{name.replace('-', '_')}") for name in names}
 
 
