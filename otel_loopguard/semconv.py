@@ -197,10 +197,11 @@ VERDICT: Final = "loopguard.verdict"
 Holds: ``nudge``, ``reuse``, ``block``, ``conclude`` or ``abort``.
 """
 ACTION: Final = "loopguard.action"
-"""The action that was taken, under the policy's ceiling.
+"""The action that was taken, under the policy's ceiling; of a turn that has ended the strongest one.
 
-Holds: ``observe``, ``nudge``, ``reuse``, ``block``, ``conclude`` or ``abort``.
+Holds: ``observe``, ``nudge``, ``reuse``, ``block``, ``conclude`` or ``abort``; ``none`` for a turn without a loop.
 """
+NO_ACTION: Final = "none"
 COUNT: Final = "loopguard.count"
 """The count of the mode, with this call."""
 LIMIT: Final = "loopguard.limit"

@@ -685,6 +685,11 @@ class Turn:
         first = self._firsts.pop(trip, None)
         return first or self._tell(Reached(self._op(), trip)).first or First.NO
 
+    @property
+    def strongest_action(self) -> Action | None:
+        """The strongest action of the trips by which the turn looped; None without any."""
+        return max((action for mode, action in self.current.history.reached if mode is None), default=None)
+
     def _note_first(self, verdict: Verdict) -> None:
         if verdict.first is None:
             return

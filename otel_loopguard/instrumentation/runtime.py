@@ -179,7 +179,7 @@ class Runtime:
 
     def _turn_ended(self, turn: Turn, ended: EndedTurn, error: BaseException | None) -> None:
         with self.shield("turn.end"):
-            self.providers.outlets().meters.turn_ended(turn.known_as, ended.ended_as)
+            self.providers.outlets().meters.turn_ended(turn.known_as, ended.ended_as, turn.strongest_action)
         if turn.span is not None:
             with self.shield("run.span"):
                 was_left = turn.source == "messages" and error is None and ended.ended_as in (CANCELLED, FAILED)

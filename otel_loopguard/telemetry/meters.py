@@ -64,7 +64,7 @@ class Meters:
         self._turns_looping = counter(
             semconv.METRIC_TURNS_LOOPING, "{turn}", "Turns with a loop, once for each action; a user's stop is none."
         )
-        self._turns_ended = counter(semconv.METRIC_TURNS_ENDED, "{turn}", "Turns that ended, by how they ended.")
+        self._turns_ended = counter(semconv.METRIC_TURNS_ENDED, "{turn}", "Turns that ended, by how and what was done.")
         self._recoveries = counter(
             semconv.METRIC_RECOVERIES, "{trip}", "Trips after which the agent brought something new again."
         )
@@ -186,10 +186,11 @@ class Meters:
         self._open.over(turn_id)
         self._record(self._turn_calls.record, calls)
 
-    def turn_ended(self, turn_id: str, end: str) -> None:
-        """Count a turn that has ended, by how it ended."""
+    def turn_ended(self, turn_id: str, end: str, action: Action | None) -> None:
+        """Count a turn that has ended, by how it ended and the strongest action of its loops, if it had any."""
         self._open.over(turn_id)
-        self._record(self._turns_ended.add, 1, {semconv.TURN_END: end})
+        action_word = semconv.NO_ACTION if action is None else str(action)
+        self._record(self._turns_ended.add, 1, {semconv.TURN_END: end, semconv.ACTION: action_word})
 
     def measures_this_check(self) -> bool:
         """Return True for one call in sixteen, to record its time of judging: that gives the histogram of all."""
