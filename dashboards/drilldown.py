@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from grafana_foundation_sdk.builders.dashboard import Dashboard
+from grafana_foundation_sdk.builders.dashboard import Dashboard, Row
 from grafana_foundation_sdk.models.dashboard import DashboardCursorSync
 
 from dashboards import names, queries, variables
@@ -14,10 +14,17 @@ from dashboards.panels import (
     board_link,
     conversations,
     listing,
+    note,
     runbook,
     spans,
 )
 
+_WITHOUT_TEMPO = """
+The collector keeps the traces with loops in `loopguard-state/traces/traces.jsonl`, where it runs.
+
+- `otel-loopguard replay traces.jsonl` lists their loops, with tool, turn and conversation.
+- `grep TRACE_ID traces.jsonl` finds the trace of a diamond above.
+"""
 _NO_STEPS = "no loop for this selection. Widen the time range, or choose All."
 
 
@@ -57,15 +64,16 @@ def drilldown() -> Dashboard:
             sort_by=["Loop steps"],
             empty=_NO_STEPS,
         ),
-        spans(
-            "Tripped calls",
-            "Every call that was a step of a loop, with its conversation and turn. Click the trace to read all of it: "
-            "the first call of the loop shows the tool's result.",
-            queries.TRIPPED_SPANS,
-            empty="no trace for this selection, or the collector does not send to this Tempo "
-            "(collector-config-tempo.yaml).",
-        ),
+        note("Traces without Tempo", _WITHOUT_TEMPO),
     ]
     for panel in panels:
         board = board.with_panel(panel)
-    return board
+    tripped = spans(
+        "Tripped calls",
+        "Every call that was a step of a loop, with its conversation and turn. Click the trace to read all of it: the "
+        "sequence of the calls, and which of them had equal results. Arguments and results are in no trace.",
+        queries.TRIPPED_SPANS,
+        empty="no trace for this selection, or the collector does not send to this Tempo "
+        "(collector-config-tempo.yaml).",
+    )
+    return board.with_row(Row("Traces in Tempo").collapsed(collapsed=True).with_panel(tripped))

@@ -23,6 +23,7 @@ def _counter(name: str) -> str:
 TRIPS: Final = _counter(semconv.METRIC_TRIPS)
 TURNS_TRIPPED: Final = _counter(semconv.METRIC_TURNS_TRIPPED)
 TURNS_LOOPING: Final = _counter(semconv.METRIC_TURNS_LOOPING)
+TURNS_ENDED: Final = _counter(semconv.METRIC_TURNS_ENDED)
 RECOVERIES: Final = _counter(semconv.METRIC_RECOVERIES)
 TOOL_TRIPS: Final = _counter(semconv.METRIC_TOOL_TRIPS)
 TOOL_CALLS: Final = _counter(semconv.METRIC_TOOL_CALLS)

@@ -63,7 +63,8 @@ def overview() -> Dashboard:
     )
     for variable in (variables.prometheus(), variables.service()):
         board = board.with_variable(variable)
-    for panel in (*_now(), *_who()):
+    # The names first: on a narrow screen the panels are one below the other.
+    for panel in (*_who(), *_now()):
         board = board.with_panel(panel)
     for title, panels in _rows().items():
         board = board.with_row(Row(title))
@@ -215,13 +216,13 @@ def _help_figures() -> list[Builder[Panel]]:
 
 def _help() -> list[Builder[Panel]]:
     return [
-        lines(
-            "Turns by action",
-            "Turns that looped, in the 10 minutes before each moment. A turn is in the line of each action it reached, "
-            "from a nudge to the end of its run: do not add the lines up.",
-            {f"{{{{{names.ACTION}}}}}": queries.TURNS_BY_ACTION},
+        bars(
+            "Turns by outcome",
+            "Turns that ended, each once, by the strongest action that they met: none is a turn without a loop; "
+            "observe ran on, nudge was told, reuse and block were refused and went on, conclude and abort were ended.",
+            {f"{{{{{names.ACTION}}}}}": queries.TURNS_BY_OUTCOME},
             coloured=True,
-            empty=_NO_STEPS,
+            empty=f"no turn ended in this time range, or the service exports traces only. {NOT_REPORTING}",
         ).span(8),
         bars(
             "Loop steps by action",

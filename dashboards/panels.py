@@ -6,7 +6,7 @@ import zlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from grafana_foundation_sdk.builders import common, stat, table, tempo, timeseries
+from grafana_foundation_sdk.builders import common, stat, table, tempo, text, timeseries
 from grafana_foundation_sdk.builders.dashboard import (
     AnnotationPanelFilter,
     AnnotationQuery,
@@ -69,6 +69,7 @@ def bad_from(value: float, colour: str) -> Steps:
 
 
 COLOURS: Final = {
+    "none": "green",
     "observe": "red",
     "nudge": "yellow",
     "nudged": "yellow",
@@ -234,6 +235,11 @@ def spans(title: str, why: str, query: str, *, empty: str) -> table.Panel:
     return panel.with_target(_Spans(query)).height(14).span(24)
 
 
+def note(title: str, markdown: str) -> text.Panel:
+    """Return a panel with a text."""
+    return text.Panel().id(panel_id(title)).title(title).content(markdown.strip()).height(5).span(24)
+
+
 class _Spans(tempo.TempoQuery):
     """A TraceQL query that returns spans. Grafana's builder does not know ``tableType`` yet."""
 
@@ -335,7 +341,7 @@ def _legend(*calcs: str, sort: str = "") -> common.VizLegendOptions:
 
 def _of_column(column: Column) -> list[DynamicConfigValue]:
     # Not every row has a value of each query, nor each label.
-    properties: dict[str, object] = {"custom.minWidth": 100, "noValue": "-"}
+    properties: dict[str, object] = {"custom.minWidth": 160, "noValue": "-"}
     if column.query:
         properties |= {"unit": column.unit, "decimals": _DECIMALS.get(column.unit), "custom.width": 108}
     if column.url:

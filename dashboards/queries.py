@@ -105,7 +105,7 @@ TURNS: Final = _or_zero(f"round(sum({_turns_looping}))", _reported)
 ENDED_SHARE: Final = share(_turns_ended, f"round(sum({_turns_that(_NOT_OBSERVED)}))")
 NEWS_SHARE: Final = share(_count("", _recoveries, RANGE), STEPS)
 
-TURNS_BY_ACTION: Final = f"{total(names.ACTION, select(recordings.TURNS_BY_ACTION, _JOB))} > 0"
+TURNS_BY_OUTCOME: Final = f"{in_bars(select(recordings.TURNS_OVER, _JOB), names.ACTION)} > 0"
 STEPS_BY_ACTION: Final = f"{in_bars(_steps, names.ACTION)} > 0"
 MODE_STEPS: Final = f"{_count(names.MODE, _steps, RANGE)} > 0"
 MODE_TURNS: Final = (

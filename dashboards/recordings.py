@@ -69,7 +69,7 @@ _NEW_PROCESS: Final = (
 # series of deltas without news. Evaluated each two minutes; a series ends five minutes after its last value.
 _COUNTED: Final = (
     names.TRIPS, names.TOOL_TRIPS, names.TOOL_CALLS, names.RECOVERIES, names.TURNS_TRIPPED, names.TURNS_LOOPING,
-    names.MODEL_REQUESTS, names.MODEL_TOKENS, names.MODEL_COST, names.INTERNAL_ERRORS,
+    names.TURNS_ENDED, names.MODEL_REQUESTS, names.MODEL_TOKENS, names.MODEL_COST, names.INTERNAL_ERRORS,
 )  # fmt: skip
 
 
@@ -96,6 +96,7 @@ RECOVERIES: Final = "job_mode_action:loopguard_recoveries:increase1m"
 TURNS_TRIPPED: Final = "job_mode_action:loopguard_turns_tripped:increase1m"
 TURNS_LOOPING: Final = "job_action:loopguard_turns_looping:increase1m"
 TURNS_LOOPING_NOW: Final = "job_action:loopguard_turns_looping_now:increase1m"
+TURNS_OVER: Final = "job_action:loopguard_turns_over:increase1m"
 MODEL_REQUESTS: Final = "job_step_usage_model:loopguard_model_requests:increase1m"
 MODEL_TOKENS: Final = "job_step_model:loopguard_model_tokens:increase1m"
 MODEL_COST: Final = "job_step_model:loopguard_model_cost:increase1m"
@@ -190,6 +191,7 @@ RECORDINGS: Final = (
         f"{_grown(_TURN, names.TURNS_LOOPING)}\n{_TURN_EVENTS}",
     ),
     Recording(TURNS_LOOPING_NOW, f"{_grown_now(_TURN, names.TURNS_LOOPING)}\n{_TURN_EVENTS}"),
+    Recording(TURNS_OVER, _grown(_TURN, names.TURNS_ENDED)),
     Recording(
         MODEL_REQUESTS, _grown(_by(names.JOB, names.LOOP_OR_WORK, names.USAGE, names.MODEL), names.MODEL_REQUESTS)
     ),

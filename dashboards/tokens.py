@@ -93,7 +93,7 @@ def charts() -> list[Builder[Panel]]:
             {_SERVICE: queries.LOOP_TOKENS_BY_SERVICE},
             unit="short",
             empty=f"no token in a loop. {_UNKNOWN}",
-        ),
+        ).span(8),
         number(
             "Tokens with a price",
             "The share of all known tokens whose model has a price in the policy (cost_per_million_tokens): *Cost in "

@@ -19,7 +19,7 @@ from dashboards import queries as queries_of_panels
 from dashboards.build import generated, stale
 from dashboards.overview import STEPS_BY_SERVICE
 from dashboards.panels import panel_id
-from otel_loopguard import semconv
+from otel_loopguard import Action, semconv
 
 from .harness.agent import run_agent
 from .harness.process import wait_until
@@ -45,10 +45,17 @@ LIVE = {
 }  # fmt: skip
 
 
+def all_panels(board: str) -> Iterator[dict[str, Any]]:
+    """The panels and rows of a board, with those of its collapsed rows."""
+    for panel in BOARDS[board]["panels"]:
+        yield panel
+        yield from panel.get("panels") or ()
+
+
 def panels(kind: str) -> Iterator[tuple[str, dict[str, Any]]]:
     """All panels with targets for one kind of data source, by board and title."""
-    for name, board in BOARDS.items():
-        for panel in board["panels"]:
+    for name in BOARDS:
+        for panel in all_panels(name):
             if panel.get("targets") and panel["datasource"]["type"] == kind:
                 yield f"{name}: {panel['title']}", panel
 
@@ -133,7 +140,7 @@ def test_trace_queries_name_only_what_exists() -> None:
 def test_each_filter_acts_on_every_query(board: str) -> None:
     """All of a board's choices are in all of its queries; a trace has the service by another name."""
     offered = {each["name"] for each in BOARDS[board]["templating"]["list"] if each["type"] == "query"}
-    for panel in BOARDS[board]["panels"]:
+    for panel in all_panels(board):
         for target in panel.get("targets", []):
             used = set(re.findall(r"\$\{?(\w+)", target.get("expr", "") + target.get("query", "")))
             same = {"job", "service_name"}
@@ -159,10 +166,18 @@ def test_only_pages_of_the_chosen_services_are_marked_and_only_when_switched_on(
 @pytest.mark.parametrize("board", BOARDS)
 def test_panels_keep_their_ids_when_they_move(board: str) -> None:
     """Alerts and links name panels: an id follows from the title, and each is there once."""
-    ids = {panel["id"]: panel["title"] for panel in BOARDS[board]["panels"]}
+    shown = [*all_panels(board)]
 
-    assert len(ids) == len(BOARDS[board]["panels"])
-    assert all(panel["id"] == panel_id(panel["title"]) for panel in BOARDS[board]["panels"] if panel["type"] != "row")
+    assert len({panel["id"] for panel in shown}) == len(shown)
+    assert all(panel["id"] == panel_id(panel["title"]) for panel in shown if panel["type"] != "row")
+
+
+@pytest.mark.parametrize("board", BOARDS)
+def test_panels_fit_side_by_side(board: str) -> None:
+    """The grid has 24 columns: Grafana would move a panel that reaches over them."""
+    places = [panel["gridPos"] for panel in all_panels(board)]
+
+    assert [place for place in places if place["x"] + place["w"] > 24] == []
 
 
 def test_each_alert_of_grafana_names_a_panel_that_exists() -> None:
@@ -175,18 +190,18 @@ def test_each_alert_of_grafana_names_a_panel_that_exists() -> None:
 
 
 def test_the_first_screen_says_who_loops_and_whether_it_helped_and_what_it_cost() -> None:
-    """Figures, the table of services and the figures of the time range are on the first 18 lines of the grid."""
+    """The table of services is first, as on a narrow screen; the figures follow within 18 lines of the grid."""
     first = [each for each in BOARDS["overview"]["panels"] if each["gridPos"]["y"] + each["gridPos"]["h"] <= 18]
 
     assert [each["title"] for each in first if each["type"] != "row"] == [
+        "Who is looping, worst first",
+        STEPS_BY_SERVICE,
         "Services looping now",
         "Turns looping now",
         "Ran unhindered",
         "Refused",
         "Runs ended by the guard",
         "Alerts firing",
-        "Who is looping, worst first",
-        STEPS_BY_SERVICE,
         "Loop steps",
         "Turns that looped",
         "Turns ended",
@@ -252,6 +267,7 @@ def do_everything(agent: Application) -> None:
         agent.begin_turn()
         with agent.call() as span:
             agent.trip(span, "cycle", action=action)
+    agent.meters.turn_ended("turn", "answered", Action.BLOCK)
     agent.meters.store_failure("timeout")
     agent.watch_refused.add(1, {semconv.WATCH_REASON: "full"})
     for mode in ("generic_repeat", "ping_pong", "similar_query", "global_circuit_breaker"):
