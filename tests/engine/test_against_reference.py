@@ -13,7 +13,7 @@ from tests.engine.judges.corpus import REFUSALS, Clock
 from tests.engine.judges.real import EnforcedTurn
 from tests.engine.reference.judge import Contract, NaiveTurn
 
-QUICK = settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+QUICK = settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck))
 
 CONTRACTS = {
     "reader": Contract(kind="read"),
@@ -219,7 +219,7 @@ def test_waits_are_found_as_in_the_reference(batches):
     assert refusals(found) == refusals(expected)
 
 
-@settings(QUICK, max_examples=100)
+@settings(QUICK, max_examples=50)
 @given(st.sampled_from(("reader", "shell", "poller")).flatmap(laundered))
 def test_independence_is_learned_as_in_the_reference(batches):
     """One call between ever new writes is refused by both once nothing that these wrote changed its result."""

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
-from otel_loopguard import semconv
+from otel_loopguard import Policy, semconv
 from otel_loopguard.testing import guarded
 from tests.instrumentation.processes import NOTHING_EXPORTED, ROOT, start
 from tests.models import test_beside_adapters as programs
@@ -212,8 +212,14 @@ class Ended(NamedTuple):
 
 
 def loop(program: Callable[[Server], str]) -> Ended:
-    """Run a program whose model repeats a call until its tools are withdrawn; the guard is on for this run."""
-    with guarded(clock=lambda: 0.0) as recording, Server(Looping(READ, answer=LOOKED)).running() as server:
+    """Run a program whose model repeats a call until its tools are withdrawn; the guard is on for this run.
+
+    They are withdrawn earlier than by default: each request costs, and what is around it is the same.
+    """
+    with (
+        guarded(Policy(conclude_after=3), clock=lambda: 0.0) as recording,
+        Server(Looping(READ, answer=LOOKED)).running() as server,
+    ):
         text = program(server)
     return Ended(
         text,

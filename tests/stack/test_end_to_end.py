@@ -194,7 +194,7 @@ def test_alert_is_delivered_and_resolved(scene: Scene) -> None:
         alerts = scene.webhook.alerts("/page", "LoopguardTripSpike", status)
         return [alert for alert in alerts if alert["labels"]["job"] == JOB]
 
-    fired = wait_until("the alert at the webhook", lambda: posted("firing"))[0]
+    fired = wait_until("the alert at the webhook", lambda: posted("firing"), seconds=120)[0]
     wait_until("its end at the webhook", lambda: posted("resolved"), seconds=120)
 
     assert fired["labels"] == {"alertname": "LoopguardTripSpike", "job": JOB, "severity": "page"}
