@@ -19,6 +19,19 @@ if TYPE_CHECKING:
 MOST_STEPS = 100
 
 
+class Model(DummyLM):
+    """Suspends before an async answer, as a model that is asked over a network does.
+
+    In the meantime the reader of a stream takes the status messages. DSPy 3.0 sends them from the event loop and waits:
+    with a model that never suspends the 17th waits for ever, with or without the guard.
+    """
+
+    async def acall(self, *args: Any, **kwargs: Any) -> Any:
+        """Answer after a pause."""
+        await asyncio.sleep(0.001)
+        return await super().acall(*args, **kwargs)
+
+
 class Script:
     """Makes the calls of its steps, and keeps the prediction, which has the observations that the model reads."""
 
@@ -27,18 +40,18 @@ class Script:
         self.answer = answer
         self.prediction: Any = None
 
-    def model(self, *, v2: bool = False) -> DummyLM:
+    def model(self, *, v2: bool = False) -> Model:
         """Make a model that follows this script. A ``ReAct`` makes one call at a time."""
         if v2:
             messages = [[{"name": ask.tool, "args": ask.arguments} for ask in step] for step in self.steps]
             messages.append([{"name": "submit", "args": {"answer": self.answer}}])
-            return DummyLM([{"next_thought": "Go on.", "tool_calls": {"tool_calls": calls}} for calls in messages])
+            return Model([{"next_thought": "Go on.", "tool_calls": {"tool_calls": calls}} for calls in messages])
         calls = [(ask.tool, ask.arguments) for step in self.steps for ask in step]
         thoughts: list[dict[str, Any]] = [
             {"next_thought": "Go on.", "next_tool_name": name, "next_tool_args": arguments}
             for name, arguments in [*calls, ("finish", {})]
         ]
-        return DummyLM([*thoughts, {"reasoning": "It is so.", "answer": self.answer}])
+        return Model([*thoughts, {"reasoning": "It is so.", "answer": self.answer}])
 
     @property
     def read(self) -> list[str]:
