@@ -107,6 +107,19 @@ def chosen_policy(preset: str | None, file: str | None) -> LoadedPolicy:
     return load_preset(preset) if preset is not None else load_environment(os.environ)
 
 
+def variable_of(preset: str | None, file: str | None) -> dict[str, str]:
+    """Return the variable that gives a program this preset or policy file; none of both is the environment's policy.
+
+    Raise ``PolicyError`` as ``chosen_policy`` does.
+    """
+    if preset is None and file is None:
+        return {}
+    chosen_policy(preset, file)
+    if file is None:
+        return {"OTEL_PYTHON_LOOPGUARD_PRESET": str(preset)}
+    return {"OTEL_PYTHON_LOOPGUARD_CONFIG": os.path.abspath(file)}
+
+
 def settings_of(loaded: LoadedPolicy) -> Iterator[tuple[Path, Any, str]]:
     """Yield the path, the value and the source of every setting. The source of one that is not set is ``default``."""
     policy, origins = loaded.policy, loaded.origins

@@ -68,7 +68,9 @@ def run(arguments: argparse.Namespace) -> int:
     command = command_of(arguments)
     if not command:
         raise LoopGuardError("name the program; for example: otel-loopguard run app.py")
-    environment = {**_exporters(), **_policy(arguments)}
+    from otel_loopguard.cli.policy import variable_of  # noqa: PLC0415 - `--help` needs none of it
+
+    environment = {**_exporters(), **variable_of(arguments.preset, arguments.policy)}
     output = writable(arguments.output, _REPORT) if arguments.output else _REPORT
     record = writable(arguments.record) if arguments.record else None
     # Imported here, because `--help` needs none of these, and they import the SDK.
@@ -115,18 +117,6 @@ def _exporters() -> dict[str, str]:
     if exporters["OTEL_TRACES_EXPORTER"] == "none":
         exporters["OTEL_TRACES_SAMPLER"] = "always_on"
     return {**exporters, "OTEL_SDK_DISABLED": "false"}
-
-
-def _policy(arguments: argparse.Namespace) -> dict[str, str]:
-    """Return the variable for the chosen policy. Raise a ``PolicyError`` if it has mistakes."""
-    from otel_loopguard.cli.policy import chosen_policy  # noqa: PLC0415 - `--help` needs none of it
-
-    if arguments.preset is None and arguments.policy is None:
-        return {}
-    chosen_policy(arguments.preset, arguments.policy)
-    if arguments.preset is not None:
-        return {"OTEL_PYTHON_LOOPGUARD_PRESET": arguments.preset}
-    return {"OTEL_PYTHON_LOOPGUARD_CONFIG": str(Path(arguments.policy).absolute())}
 
 
 def _in_force(environment: Mapping[str, str]) -> Policy:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from contextlib import closing
 from dataclasses import replace
@@ -9,18 +10,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from otel_loopguard.cli import shown_arguments
+from otel_loopguard.cli.options import add_policy_choice
 from otel_loopguard.cli.program import add_program, command_of, say, shell_status, writable
 from otel_loopguard.cli.watch import service
 from otel_loopguard.errors import LoopGuardError
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Mapping
 
     from otel_loopguard.engine.policy.policy import Policy
 
 _DESCRIPTION = """
 Runs your program with the guard on and the action `observe`: every call runs. When the program ends, its calls are
-judged by the policy of the environment, as `replay` judges them: a summary of what would have been refused goes to
+judged by the policy, as `replay` judges them: a summary of what would have been refused goes to
 standard error, and an HTML report to a file. In a terminal the last row shows the calls meanwhile. Input and output are
 those of your program. OpenTelemetry's exporters are off. With --otlp or --otlp-http it runs no program, and judges the
 spans of programs that run elsewhere.
@@ -49,7 +52,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.description, parser.epilog = _DESCRIPTION, _EPILOG
     parser.usage = (
         "otel-loopguard watch [-h] [-q] [-o FILE] [--record FILE]\n"
-        "                            [--show-arguments] PROGRAM\n"
+        "                            [--show-arguments]\n"
+        "                            [--preset NAME | --policy FILE] PROGRAM\n"
         "       otel-loopguard watch [--otlp [HOST]:PORT] [--otlp-http [HOST]:PORT]\n"
         "                            [--window SECONDS] [--queue MB]\n"
         "                            [--turns conversation|agent|trace]\n"
@@ -59,6 +63,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-o", "--output", metavar="FILE", default=_REPORT, help=f"the report (default: {_REPORT})")
     parser.add_argument("--record", metavar="FILE", help="keep the spans for `otel-loopguard replay FILE`")
     shown_arguments.add_option(parser)
+    add_policy_choice(parser.add_mutually_exclusive_group())
     add_program(parser)
     service.configure(parser)
     parser.set_defaults(run=run)
@@ -68,6 +73,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Run the program, then judge and report its calls. Return its exit status."""
     if service.is_wanted(arguments):
         return service.run(arguments)
+    service.refuse_options(arguments)
     command = command_of(arguments)
     if not command:
         raise LoopGuardError(
@@ -76,12 +82,14 @@ def run(arguments: argparse.Namespace) -> int:
         )
     # Imported here, because `--help` needs none of these, and they import the SDK.
     from otel_loopguard.cli.live_strip.strip import live_strip  # noqa: PLC0415 - see above
+    from otel_loopguard.cli.policy import variable_of  # noqa: PLC0415 - see above
     from otel_loopguard.cli.replay.replay import Replay  # noqa: PLC0415 - see above
     from otel_loopguard.cli.replay.sources import Reader  # noqa: PLC0415 - see above
     from otel_loopguard.cli.watch.recorded_program import RecordedProgram  # noqa: PLC0415 - see above
     from otel_loopguard.cli.watch.recorder import QUIET  # noqa: PLC0415 - see above
 
-    name, policy = _policy()
+    variable = variable_of(arguments.preset, arguments.policy)
+    name, policy = _policy(variable)
     output = writable(arguments.output, _REPORT)
     record = writable(arguments.record) if arguments.record else None
     replay = Replay([(name, policy)], json=False, html=output, if_nothing=_NO_CALLS)
@@ -91,7 +99,7 @@ def run(arguments: argparse.Namespace) -> int:
     ):
         status = program.run(
             command,
-            {**_ENVIRONMENT, **shown.environment, QUIET: "1"},
+            {**_ENVIRONMENT, **variable, **shown.environment, QUIET: "1"},
             lambda spans: live_strip(spans, policy, wanted=not arguments.quiet),
         )
         reader = Reader(str(program.spans))
@@ -114,14 +122,15 @@ def run(arguments: argparse.Namespace) -> int:
     return shell_status(status)
 
 
-def _policy() -> tuple[str, Policy]:
-    """Return the policy of the environment with its name, and with the action ``block`` if its own is a weaker one."""
-    from otel_loopguard.cli.policy import chosen_policy  # noqa: PLC0415 - see above
+def _policy(variable: Mapping[str, str]) -> tuple[str, Policy]:
+    """Return the policy of the environment with this variable, and its name; its action is at least ``block``."""
     from otel_loopguard.engine.policy.policy import Policy  # noqa: PLC0415 - see above
     from otel_loopguard.engine.vocabulary import Action  # noqa: PLC0415 - see above
+    from otel_loopguard.policy_files.load import load_environment  # noqa: PLC0415 - see above
 
-    policy = chosen_policy(None, None).checked("environment")
-    name = "default policy" if policy == Policy() else "policy of the environment"
+    policy = load_environment({**os.environ, **variable}).checked("environment")
+    given = next(iter(variable.values()), "policy of the environment")
+    name = "default policy" if policy == Policy() else Path(given).name
     if policy.action < Action.BLOCK:
         policy = replace(policy, action=Action.BLOCK)
     return f"{name}, as if enforced", policy

@@ -12,7 +12,7 @@ from time import sleep
 from typing import TYPE_CHECKING, Protocol
 from urllib.parse import urlsplit
 
-from otel_loopguard.cli.options import add_policy_choice, megabytes, parse_number
+from otel_loopguard.cli.options import megabytes, parse_number
 from otel_loopguard.cli.output import counted
 from otel_loopguard.cli.watch.address import ListenAddress
 from otel_loopguard.cli.watch.budget import MOST_BYTES, WINDOW_SECONDS
@@ -87,12 +87,19 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="the memory of all messages that are read or wait; if it is used up, senders have to send again "
         f"(default: {MOST_BYTES >> 20})",
     )
-    add_policy_choice(group.add_mutually_exclusive_group())
 
 
 def is_wanted(options: argparse.Namespace) -> bool:
     """Return True if the user wants to receive spans of other programs."""
     return options.otlp is not None or options.otlp_http is not None
+
+
+def refuse_options(options: argparse.Namespace) -> None:
+    """Raise a ``LoopGuardError`` if an option was given that only receiving spans has."""
+    usual = {"window": WINDOW_SECONDS, "turns": "conversation", "queue": MOST_BYTES}
+    given = [f"--{name}" for name, value in usual.items() if getattr(options, name) != value]
+    if given:
+        raise LoopGuardError(f"{', '.join(given)}: only for `watch --otlp`, which runs no program")
 
 
 def run(options: argparse.Namespace) -> int:

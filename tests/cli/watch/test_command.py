@@ -75,6 +75,17 @@ def test_the_summary_begins_with_a_verdict(tmp_path):
     assert "no trip" not in quiet
 
 
+def test_it_judges_by_the_policy_that_is_given(tmp_path):
+    """Every call runs; what would have been done is what this file says. One that does not exist is refused."""
+    policy = tmp_path / "mine.toml"
+    policy.write_text("[modes.generic_repeat]\nnudge = 0\nblock = 5\n")
+    done = watched(tmp_path, "loop(6)", "--policy", str(policy))
+    assert "2 of 6 calls would have been refused" in done.stderr
+    assert outcomes(tmp_path) == ["executed"] * 6
+    assert "mine.toml" in done.stderr + (tmp_path / "report.html").read_text()
+    assert watched(tmp_path, "loop(6)", "--policy", "no.toml").returncode == 2
+
+
 def test_the_recording_can_be_replayed(tmp_path):
     """``replay`` judges it as the watch did, also under another policy."""
     watched(tmp_path, "loop(6)")
@@ -172,6 +183,7 @@ def test_a_file_that_cannot_be_written_is_one_line(option, tmp_path):
         (("-m",), "name the module"),
         (("--", "no-such-command"), "no-such-command: there is no such program"),
         (("app.py",), "app.py: there is no such file"),
+        (("--window", "9", "--turns", "trace", "app.py"), "--window, --turns: only for `watch --otlp`"),
     ],
 )
 def test_wrong_use_is_a_line(tmp_path, arguments, message):
