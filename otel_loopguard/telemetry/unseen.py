@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from otel_loopguard.errors import DOCS
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -19,16 +21,16 @@ class Sentence(NamedTuple):
 CLIENTS: Final = Sentence(
     "Requests to a model through these clients are not read: {names}.",
     "If an agent makes them, guard its tools with @otel_loopguard.tool, or send them through the gateway: "
-    "docs/how-to/gateway.md",
+    f"{DOCS}/how-to/gateway.md",
 )
-_GUARD_THE_TOOLS: Final = "Guard the functions of its tools with @otel_loopguard.tool: docs/how-to/any-code.md"
+_GUARD_THE_TOOLS: Final = f"Guard the functions of its tools with @otel_loopguard.tool: {DOCS}/how-to/any-code.md"
 REPLIES: Final = Sentence(
     "{replies} asked for tool calls, and no request brought their results: what the program writes into its own "
     "prompts is not seen.",
     _GUARD_THE_TOOLS,
 )
 TEXT: Final = Sentence(
-    "{requests} to a model were read, and none had tools: calls in plain text are not seen.",
+    "No request to a model had tools ({requests} read): calls in plain text are not seen.",
     f"If it is an agent: {_GUARD_THE_TOOLS[0].lower()}{_GUARD_THE_TOOLS[1:]}",
 )
 FEW_REPLIES: Final = 2
@@ -36,7 +38,7 @@ FEW_REPLIES: Final = 2
 TURNS: Final = Sentence(
     "{turns} turns in a row made the same calls and got the same results, and calls are not compared across turns.",
     "Nothing, if they are of several users. If they are steps of one task, open one otel_loopguard.turn() around it; "
-    'if a scheduler wakes the agent, set scope = "conversation": docs/how-to/heartbeats.md',
+    f'if a scheduler wakes the agent, set scope = "conversation": {DOCS}/how-to/heartbeats.md',
 )
 FEW_TURNS: Final = 9
 """So many are not told of, as with ``no_novelty.turns`` in a conversation that is remembered."""
@@ -68,4 +70,5 @@ class Unseen(NamedTuple):
 
 
 def _sentence(sentence: Sentence, **values: object) -> str:
-    return f"{sentence.text.format(**values)} {sentence.remedy}".removesuffix(".") + "."
+    told = f"{sentence.text.format(**values)} {sentence.remedy}"
+    return told if told.endswith(".md") else told.removesuffix(".") + "."

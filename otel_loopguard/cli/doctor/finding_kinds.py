@@ -128,7 +128,8 @@ KINDS = {
         "Read its own output; no error of the guard ended it."),
     "ended-by-guard": FindingKind(WARNS,
         "The program ended with {status}, because it does not catch the ToolLoopError of a run that repeats itself.",
-        "Catch it where one message's work ends, and answer the user: docs/how-to/catch-tool-loop-error.md"),
+        "Catch it where one message's work ends, and answer the user: "
+        f"{DOCS}/how-to/catch-tool-loop-error.md"),
     # --- telemetry
     "no-sdk": FindingKind(TELLS,
         "No OpenTelemetry SDK is set up: nothing is exported.",
@@ -171,7 +172,7 @@ KINDS = {
         "Correct it. Without a store each process judges by its own calls only."),
     "store-unusable": FindingKind(WARNS,
         "The shared store {url} cannot be used: {reason}. Each process judges by its own calls only.",
-        "Start the server, or correct OTEL_PYTHON_LOOPGUARD_STORE: docs/how-to/shared-store.md"),
+        f"Start the server, or correct OTEL_PYTHON_LOOPGUARD_STORE: {DOCS}/how-to/shared-store.md"),
     "store-slow": FindingKind(WARNS,
         "The shared store {url} ({server}) answers in {ms} ms; the time-out is {timeout} ms.",
         "Use a server that is nearer, or raise the time-out, in seconds: redis://...?timeout=0.2"),

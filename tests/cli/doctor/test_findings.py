@@ -22,7 +22,7 @@ def found_in(tmp_path, program, model=LOOP):
     ("program", "code", "text"),
     [
         (own_prompt(), "replies-not-answered", "12 replies asked for tool calls, and no request brought their"),
-        (TEXT, "requests-without-tools", "3 requests to a model were read, and none had tools: calls in plain text"),
+        (TEXT, "requests-without-tools", "No request to a model had tools (3 requests read): calls in plain text"),
     ],
     ids=["own prompt", "text"],
 )
