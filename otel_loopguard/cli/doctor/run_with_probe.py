@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -21,6 +22,9 @@ from opentelemetry.instrumentation.auto_instrumentation import initialize
 initialize(swallow_exceptions=False)
 """
 _LONGEST_REASON = 300
+_TIMEOUT = "OTEL_EXPORTER_OTLP_TIMEOUT"
+_SECONDS = "2"
+"""For each exporter of an examined program: with OpenTelemetry's ten, three of them wait half a minute in vain."""
 _ENTRY_POINTS = {"opentelemetry_post_instrument": "otel_loopguard.cli.doctor.probe:start"}
 
 
@@ -41,6 +45,7 @@ def examine(command: list[str], *, quiet: bool = False, environment: dict[str, s
     # A process that outlives the program, such as a tracker of multiprocessing, may write while the folder is removed.
     with tempfile.TemporaryDirectory(prefix="loopguard-doctor-", ignore_cleanup_errors=True) as name:
         folder, own = Path(name), {**(environment or {}), FOLDER: name, "OTEL_PYTHON_LOOPGUARD_SUMMARY": "off"}
+        own[_TIMEOUT] = os.environ.get(_TIMEOUT) or _SECONDS
         write_distribution(folder, _ENTRY_POINTS)
         status = start(command, own, folder, quiet=quiet)
         return Examined(status, [json.loads(file.read_text("utf-8")) for file in sorted(folder.glob("*.json"))])

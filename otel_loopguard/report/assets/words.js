@@ -4,7 +4,7 @@ const WHAT_IT_MEANS = {
   nudged: "ran; a message to the model was added",
   reused: "did not run; the model got the earlier result",
   refused: "did not run; the model read a refusal",
-  concluded: "refused, and from here on the model is asked for its answer without tools, if its client is read",
+  concluded: "did not run; from here on the model is asked for its answer without tools, if its client is read",
   aborted: "did not run; the turn was ended",
   after: "the turn was over before",
 };
@@ -16,7 +16,7 @@ const WHAT_IT_WOULD_MEAN = {
   nudged: "would have run, with a message to the model",
   reused: "would not have run; the model would have got the earlier result",
   refused: "would not have run; the model would have read a refusal",
-  concluded: "would have been refused, and the model asked for its answer without tools, if its client is read",
+  concluded: "would not have run; the model would have been asked for its answer without tools, if its client is read",
   aborted: "would not have run; the turn would have been ended before",
   after: "would not have been made; the turn would have been over",
 };

@@ -76,6 +76,15 @@ def test_a_guarded_environment_is_fine():
     assert process["telemetry"]["processor"] is True
 
 
+@pytest.mark.parametrize(
+    ("given", "found"), [({}, "2"), ({"OTEL_EXPORTER_OTLP_TIMEOUT": "7"}, "7")], ids=["usual", "set"]
+)
+def test_a_program_does_not_wait_long_for_a_collector_that_is_away(tmp_path, given, found):
+    """Each exporter tries for two seconds, not ten, unless the user has said how long."""
+    program = script(tmp_path, STRONG + "import os\nprint(os.environ['OTEL_EXPORTER_OTLP_TIMEOUT'])")
+    assert examined(tmp_path, *program, more=given)[1].stdout == f"{found}\n"
+
+
 def test_the_self_test_is_not_exported():
     """No trip of the doctor's own loops reaches the user's collector, which only gets an empty request."""
     with receiver() as collector:
