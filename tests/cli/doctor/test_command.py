@@ -19,6 +19,7 @@ import pytest
 from otel_loopguard.cli.doctor.endpoint import of_exporters
 from otel_loopguard.cli.doctor.finding_kinds import BREAKS, KINDS, OPEN, TELLS, WARNS, finding
 from otel_loopguard.cli.doctor.findings import _of_selftest
+from otel_loopguard.errors import DOCS
 from tests.cli.processes import COMMAND, command, environment
 from tests.telemetry.otlp import receiver
 
@@ -259,7 +260,8 @@ def test_a_program_that_the_guard_ends_reads_where_to_catch_the_error(tmp_path, 
     (one,) = [one for one in found["findings"] if one["level"] == "warns"]
     assert (done.returncode, found["program_status"], one["code"]) == (0, 1, "ended-by-guard")
     assert "ended with status 1, because it does not catch the ToolLoopError" in one["text"]
-    assert (ROOT / one["remedy"].rpartition(" ")[2]).exists()
+    page = one["remedy"].rpartition(f"{DOCS}/")[2]
+    assert (ROOT / "docs" / page).is_file()
 
 
 def test_ctrl_c_in_the_self_test_is_no_finding():
