@@ -20,7 +20,8 @@ from otel_loopguard.cli.main import COMMANDS
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_MARK = re.compile(r"<!-- generated: (\w+) -->")
+_MARK = re.compile(r"<!-- generated: (\w+) -->(?:\n> .*)*")
+"""A place for a generated part, with a quote that tells readers of the repository where to find it."""
 _VARIABLE_HEADING = re.compile(r"^## OTEL_PYTHON_LOOPGUARD_(\w+).*$", re.MULTILINE)
 """The sections of environment variables: the list of a page's contents has no room for the prefix."""
 _BOOSTS = {"docs/how-to": 2, "docs/runbooks": 0.5}
