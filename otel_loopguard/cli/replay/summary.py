@@ -140,8 +140,8 @@ def verdict(summary: Summary, turns: int, calls: int, *, unit: str = "turn", con
     lost, all_calls, figures = sum(summary.lost.values()), counted(calls, "call"), []
     if summary.refusable:
         new = f" ({lost:,} of them had a new result)" if lost else ""
-        was = "would have been" if conditional else "were"
-        figures.append(f"{summary.refusable:,} of {all_calls} {was} refused{new}")
+        stopped = "would have been refused" if conditional else "did not run"
+        figures.append(f"{summary.refusable:,} of {all_calls} {stopped}{new}")
     if summary.repeats:
         figures.append(f"{summary.repeats:,} of {all_calls} were steps of loops that had run when the guard saw them")
     lines = [f"{summary.looping:,} of {counted(turns, unit)} looped{': ' if figures else ''}{' and '.join(figures)}."]

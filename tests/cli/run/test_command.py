@@ -95,7 +95,7 @@ def test_the_report_of_a_run_says_what_was_refused(tmp_path):
     """Its rows are those of the terminal, and nothing in it is an hypothesis."""
     assert ran(tmp_path, "loop(6)").stderr.count("look x6: 2 ran, 4 refused") == 1
     data = data_of(tmp_path / "loopguard-run.html")
-    assert (data["conditional"], data["lead"]) == (False, "1 of 1 turn looped: 4 of 6 calls were refused.")
+    assert (data["conditional"], data["lead"]) == (False, "1 of 1 turn looped: 4 of 6 calls did not run.")
     assert [row for *_, row in data["loops"]["rows"]] == ["look x6: 2 ran, 4 refused"]
 
 
