@@ -341,9 +341,11 @@ def _legend(*calcs: str, sort: str = "") -> common.VizLegendOptions:
 
 def _of_column(column: Column) -> list[DynamicConfigValue]:
     # Not every row has a value of each query, nor each label.
-    properties: dict[str, object] = {"custom.minWidth": 160, "noValue": "-"}
+    properties: dict[str, object] = {"noValue": "-"}
     if column.query:
         properties |= {"unit": column.unit, "decimals": _DECIMALS.get(column.unit), "custom.width": 108}
+    else:
+        properties["custom.minWidth"] = 160
     if column.url:
         properties["links"] = [link(f"Conversations of this {column.heading.lower()}", column.url).build()]
     if column.runbook:

@@ -68,17 +68,16 @@ def run(arguments: argparse.Namespace) -> int:
     command = command_of(arguments)
     if not command:
         raise LoopGuardError("name the program; for example: otel-loopguard run app.py")
-    from otel_loopguard.cli.policy import variable_of  # noqa: PLC0415 - `--help` needs none of it
-
-    environment = {**_exporters(), **variable_of(arguments.preset, arguments.policy)}
     output = writable(arguments.output, _REPORT) if arguments.output else _REPORT
     record = writable(arguments.record) if arguments.record else None
     # Imported here, because `--help` needs none of these, and they import the SDK.
     from otel_loopguard.cli.live_strip.strip import live_strip  # noqa: PLC0415 - see above
+    from otel_loopguard.cli.policy import variable_of  # noqa: PLC0415 - see above
     from otel_loopguard.cli.run.loops import Loops  # noqa: PLC0415 - see above
     from otel_loopguard.cli.watch.recorded_program import RecordedProgram  # noqa: PLC0415 - see above
     from otel_loopguard.shield import Shield  # noqa: PLC0415 - see above
 
+    environment = {**_exporters(), **variable_of(arguments.preset, arguments.policy)}
     try:
         program = RecordedProgram()
     except OSError as error:

@@ -9,7 +9,7 @@ import sys
 from contextlib import ExitStack
 from threading import Event
 from time import sleep
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import urlsplit
 
 from otel_loopguard.cli.options import megabytes, parse_number
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 _MOST_SECONDS = 3_600.0
 _POLL_SECONDS = 0.2
 _TURNS = {"conversation": "conversation", "agent": "agent_span", "trace": "trace"}
+_USUAL: dict[str, Any] = {"window": WINDOW_SECONDS, "turns": "conversation", "queue": MOST_BYTES}
+"""The options that only receiving spans has, with their defaults."""
 _LOCAL = frozenset({"localhost", "127.0.0.1", "::1", "0.0.0.0"})  # noqa: S104 - compared, not listened at
 
 
@@ -68,14 +70,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--window",
         metavar="SECONDS",
         type=_seconds,
-        default=WINDOW_SECONDS,
+        default=_USUAL["window"],
         help="how long a span waits for others that began before it; those that come later are judged out of order "
         f"(default: {WINDOW_SECONDS:g})",
     )
     group.add_argument(
         "--turns",
         choices=list(_TURNS),
-        default="conversation",
+        default=_USUAL["turns"],
         help="what a turn is: the calls of a conversation if it is known, else of an agent's run, else of a trace "
         "(default: %(default)s)",
     )
@@ -83,7 +85,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--queue",
         metavar="MB",
         type=megabytes,
-        default=MOST_BYTES,
+        default=_USUAL["queue"],
         help="the memory of all messages that are read or wait; if it is used up, senders have to send again "
         f"(default: {MOST_BYTES >> 20})",
     )
@@ -96,8 +98,7 @@ def is_wanted(options: argparse.Namespace) -> bool:
 
 def refuse_options(options: argparse.Namespace) -> None:
     """Raise a ``LoopGuardError`` if an option was given that only receiving spans has."""
-    usual = {"window": WINDOW_SECONDS, "turns": "conversation", "queue": MOST_BYTES}
-    given = [f"--{name}" for name, value in usual.items() if getattr(options, name) != value]
+    given = [f"--{name}" for name, value in _USUAL.items() if getattr(options, name) != value]
     if given:
         raise LoopGuardError(f"{', '.join(given)}: only for `watch --otlp`, which runs no program")
 
