@@ -61,7 +61,10 @@ class Server:
             Chat(), Responses(thoughts=thoughts), Messages(), Gemini(ids=gemini_ids, thoughts=thoughts),
         )  # fmt: skip
         self._answered: Counter[str] = Counter()
-        self._lock = threading.Lock()
+        self._lock = threading.Condition()
+        self._at_most = sys.maxsize
+        self.held = 0
+        """The requests that wait for the end of ``holding``."""
         self.exchanges: list[Exchange] = []
         self.faults: list[BaseException] = []
         """Exceptions of the server or of a script."""
@@ -95,6 +98,17 @@ class Server:
             if self.faults:
                 raise self.faults[0]
 
+    @contextmanager
+    def holding(self, after: int) -> Iterator[None]:
+        """Answer so many requests of each conversation, and the next ones at the end of the block."""
+        self._at_most = after
+        try:
+            yield
+        finally:
+            self._at_most = sys.maxsize
+            with self._lock:
+                self._lock.notify_all()
+
     def respond(self, target: str, headers: Mapping[str, str], body: bytes) -> tuple[Exchange, list[bytes] | None]:
         """Answer a request; the second value are the events of an answer that is streamed."""
         address = urlsplit(target)
@@ -116,6 +130,9 @@ class Server:
         try:
             given = json.loads(body)
             asked = api.read(address.path, dict(parse_qsl(address.query)), headers, given)
+            self.held += 1
+            self._lock.wait_for(lambda: self._answered[asked.key] < self._at_most)
+            self.held -= 1
             asked = replace(asked, number=self._answered[asked.key] + 1)
             reply = self._scripted(asked.key)(asked)
             answer = api.answer(asked, reply, given)

@@ -30,6 +30,8 @@ AGENTS: dict[str, tuple[str, ...]] = {
     "python": ("openai.chat", "openai.responses"),
 }  # fmt: skip
 """The agents of each program."""
+AT_ONCE = 4
+"""Conversations that a program holds at once; the others wait for their turn."""
 AT_MOST = 180
 """Seconds that a program may take."""
 
