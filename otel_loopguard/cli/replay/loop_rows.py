@@ -194,10 +194,10 @@ def _row(calls: list[LoopCall]) -> str:
     elif nudged and not (number[REUSED] or number[REFUSED]):  # else these say more
         parts.append(f"the model told {counted(nudged, 'time')}")
     parts += [f"{number[fate]:,} {fate}" for fate in (REUSED, REFUSED) if number[fate]]
-    for action, words in ((Action.ABORT, "run ended at"), (Action.CONCLUDE, "tools withdrawn at")):
-        if any(call.ends is action for call in calls):
-            parts.append(f"{words} {[call.ends for call in calls].index(action) + 1:,}")
-            break
+    endings = [call.ends for call in calls]
+    for action, words in ((Action.CONCLUDE, "tools withdrawn at"), (Action.ABORT, "run ended at")):
+        if action in endings:
+            parts.append(f"{words} {endings.index(action) + 1:,}")
     at = next((number for number, call in enumerate(calls, 1) if call.ends_if_it_calls_on), None)
     further = "" if at is None else f"; if the model calls on, the run ends at {at:,}"
     would = sum(call.would_be_refused for call in calls)

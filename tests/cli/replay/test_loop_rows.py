@@ -31,6 +31,12 @@ def test_the_end_is_named_by_its_call_counted_from_1():
     ]
 
 
+def test_a_run_that_ended_though_its_tools_were_withdrawn_has_both():
+    """In their order."""
+    calls = [looped(), looped(ends=Action.CONCLUDE), looped(fate=ENDED, ends=Action.ABORT)]
+    assert list(rows(calls)) == ["search x3: 2 ran, tools withdrawn at 2, run ended at 3"]
+
+
 def test_the_end_of_a_model_that_calls_on_is_named_apart():
     """No recording tells whether a model answers once its tools are withdrawn."""
     calls = [looped(), looped(ends=Action.CONCLUDE), looped(fate=AFTER, ends_if_it_calls_on=True)]
