@@ -143,7 +143,7 @@ def verdict(summary: Summary, turns: int, calls: int, *, unit: str = "turn", con
         stopped = "would have been refused" if conditional else "did not run"
         figures.append(f"{summary.refusable:,} of {all_calls} {stopped}{new}")
     if summary.repeats:
-        figures.append(f"{summary.repeats:,} of {all_calls} were steps of loops that had run when the guard saw them")
+        figures.append(f"{summary.repeats:,} of {all_calls} were steps of loops, and ran before the guard saw them")
     lines = [f"{summary.looping:,} of {counted(turns, unit)} looped{': ' if figures else ''}{' and '.join(figures)}."]
     if conditional:
         lines.append(_guarded(summary))

@@ -80,7 +80,7 @@ def test_a_loop_over_a_model_client_is_stopped(script, lines, tmp_path):
         data = data_of(report)
         assert [row for *_, row in data["loops"]["rows"]] == [lines[1].strip()]
         assert (
-            data["lead"] == "1 of 1 turn looped: 7 of 9 calls were steps of loops that had run when the guard saw them."
+            data["lead"] == "1 of 1 turn looped: 7 of 9 calls were steps of loops, and ran before the guard saw them."
         )
 
 
