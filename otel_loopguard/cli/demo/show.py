@@ -39,7 +39,7 @@ _DIGITS = re.compile(r"\d")
 _UNFOLDABLE = re.compile(r'":(?! )|,(?=")')
 """Places of JSON that have no blank."""
 _INDENT = 5
-_HEAD = ("story", "calls", "ran", "nudged", "refused", "from", "tokens in loops")
+_HEAD = ("story", "calls", "ran", "of them nudged", "refused", "from", "tokens in loops")
 
 
 class Screen:
@@ -126,15 +126,15 @@ class Narrator:
             how, style = (": it works", "green") if not refused else (": REFUSED, wrongly", _REFUSED)
         else:
             how, style = (": the model reads that it is in a loop, and answers", "green") if refused else ("", "bold")
-        calls = f"{counted(len(result.rows), 'call')}: {ran} ran, {nudged} nudged, {refused} refused"
+        calls = f"{counted(len(result.rows), 'call')}: {ran} ran, {nudged} of them nudged, {refused} refused"
         self._screen.write(calls + how, style, indent=_INDENT)
 
 
 def _sums(result: StoryResult) -> tuple[int, int, int]:
-    """Count the calls that ran, those that ran with a sentence in the result, and those that were refused."""
+    """Count the calls that ran, those of them with a sentence in the result, and those that were refused."""
     refused = sum(row.refused for row in result.rows)
     nudged = sum(row.outcome == "nudged" for row in result.rows)
-    return len(result.rows) - nudged - refused, nudged, refused
+    return len(result.rows) - refused, nudged, refused
 
 
 def _call_text(ask: Ask) -> str:
