@@ -135,6 +135,7 @@ def ineffective(loaded: LoadedPolicy) -> Iterator[Problem]:
     """Yield a problem for each limit and action of the policy file that has no effect. Each names the reason."""
     yield from _above_ceiling(loaded)
     yield from _out_of_scope(loaded)
+    yield from _ended_first(loaded)
     # A policy that refuses nothing yet is judged as if it did. No fingerprint leaves, so any key will do.
     policy = replace(loaded.policy, action=max(loaded.policy.action, Action.BLOCK), hash_key=_KEY)
     remedies = _Remedies(policy)
@@ -188,6 +189,15 @@ def _out_of_scope(loaded: LoadedPolicy) -> Iterator[Problem]:
             remedy = 'set `scope = "conversation"`, too.'
         if remedy and origin.startswith(in_file):
             yield Problem(dotted(path), origin, value, f"has no effect: {remedy}")
+
+
+def _ended_first(loaded: LoadedPolicy) -> Iterator[Problem]:
+    """Yield ``abort_after`` if it ends a run before ``conclude_after``, which the file leaves as it is."""
+    path, conclude = ("abort_after",), loaded.policy.conclude_after
+    value, origin = loaded.policy.abort_after, loaded.origins.get(path, "")
+    if loaded.file is not None and origin.startswith(loaded.file) and 0 < value <= conclude:
+        remedy = f"ends the run without an answer, because `conclude_after` is {conclude}: set a lower one, or 0."
+        yield Problem(dotted(path), origin, value, remedy)
 
 
 class _Remedies:

@@ -228,3 +228,20 @@ def test_equal_limits_of_many_tools_are_judged_as_those_of_one(found):
     general = "[tools.'t*']\nmodes.no_novelty.block = 9\n"
     alone = [problem for table in tables for problem in found(general + table)[1] if "cap" in problem]
     assert [problem for problem in found(general + "".join(tables))[1] if "cap" in problem] == alone
+
+
+@pytest.mark.parametrize(
+    ("text", "reported"),
+    [
+        ("abort_after = 8\n", False),
+        ("abort_after = 7\n", True),
+        ("abort_after = 0\n", False),
+        ("abort_after = 5\nconclude_after = 4\n", False),
+        ("abort_after = 5\nconclude_after = 0\n", False),
+    ],
+)
+def test_a_run_that_ends_before_it_is_asked_for_an_answer_is_reported(found, text, reported):
+    """``conclude_after`` keeps its default, 7, unless the file lowers it or switches it off."""
+    value = text.split()[2]
+    remedy = "ends the run without an answer, because `conclude_after` is 7: set a lower one, or 0."
+    assert found(text)[1] == ([f"abort_after = {value}: {remedy}"] if reported else [])
