@@ -135,15 +135,17 @@ def _loops(recording: Recording, limit: str) -> list[str]:
     strong: dict[str, dict[str, int]] = {}
     for point in recording.points(semconv.METRIC_TRIPS):
         action, verdict = (point.attributes[name] for name in (semconv.ACTION, semconv.VERDICT))
-        if point.value and max(Action[action.upper()], Action[verdict.upper()]) >= at_least:
+        wanted = max(Action[action.upper()], Action[verdict.upper()])
+        if point.value and wanted >= at_least:
             counts = strong.setdefault(point.attributes[semconv.MODE], {})
-            counts[action] = counts.get(action, 0) + point.value
+            what = f"{wanted}" if wanted == Action[action.upper()] else f"{wanted} (only {action})"
+            counts[what] = counts.get(what, 0) + point.value
     tools: dict[str, set[str]] = {}
     for point in recording.points(semconv.METRIC_TOOL_TRIPS):
         tools.setdefault(point.attributes[semconv.MODE], set()).add(point.attributes[semconv.TOOL_NAME])
     return [
         f"  {mode} of {', '.join(sorted(tools.get(mode, {'?'})))}: "
-        + ", ".join(f"{action} {_times(count)}" for action, count in sorted(counts.items()))
+        + ", ".join(f"{what} {_times(count)}" for what, count in sorted(counts.items()))
         for mode, counts in sorted(strong.items())
     ]
 

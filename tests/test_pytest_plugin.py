@@ -65,6 +65,30 @@ def test_the_message_has_the_arguments_of_the_calls(project):
     result.stdout.no_fnmatch_line("*nudge,*")
 
 
+def test_a_loop_over_a_client_is_shown_with_its_arguments(project):
+    """Its calls had run when the guard read them, so the model was only told; the rules wanted a refusal."""
+    text = """
+import json
+import openai
+from tests.models.scripts import Looping, call
+from tests.models.server import Server
+
+def test_loop():
+    with Server(Looping(call("search", query="Ada"))).running() as server:
+        client = openai.OpenAI(base_url=f"{server.url}/v1", api_key="none")
+        messages = [{"role": "user", "content": "task-1 who is it?"}]
+        tools = [{"type": "function", "function": {"name": "search", "parameters": {"type": "object"}}}]
+        for _ in range(5):
+            reply = client.chat.completions.create(model="m", messages=messages, tools=tools).choices[0].message
+            messages.append(reply.model_dump(exclude_none=True))
+            for asked in reply.tool_calls:
+                messages.append({"role": "tool", "tool_call_id": asked.id, "content": "one order"})
+"""
+    result = project(text, FAIL_ON_BLOCK)
+    assert '  search(query="Ada"): generic_repeat, block, had run, 2 times' in result.outlines
+    result.stdout.fnmatch_lines(["  generic_repeat of search: block (only nudge) 2 times"])
+
+
 def test_an_option_hides_the_arguments(project):
     """The message is the same but for them."""
     result = project("def test_loop(): agent(5)\n", FAIL_ON_BLOCK, "--loopguard-hide-arguments")
@@ -107,7 +131,7 @@ def test_a_policy_that_only_observes_hides_no_loop(project, monkeypatch):
     monkeypatch.setenv("OTEL_PYTHON_LOOPGUARD_ACTION", "observe")
     result = project("def test_loop(): agent(5)\n", FAIL_ON_BLOCK)
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["  generic_repeat of search_orders: observe 3 times"])
+    result.stdout.fnmatch_lines(["  generic_repeat of search_orders: block (only observe) 3 times"])
 
 
 def test_an_agent_that_runs_in_a_fixture_is_guarded_too(project):

@@ -66,7 +66,7 @@ class ShownArguments:
         """Print each call with its number, the most frequent ones first; nothing if there is none."""
         if not self._calls:
             return
-        lines = ["the calls of loops, with the action of the policy:"]
+        lines = ["the calls of loops, with the action that the rules want:"]
         lines += [f"  {count} x {call}" for count, call in self.counted[:_MOST]]
         if len(self._calls) > _MOST:
             lines.append(f"  and {len(self._calls) - _MOST} more")

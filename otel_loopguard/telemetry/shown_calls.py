@@ -13,7 +13,6 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from otel_loopguard.engine.quoting import clean_name, escaped
-from otel_loopguard.engine.vocabulary import Action
 from otel_loopguard.interrupts import pass_interrupt
 
 if TYPE_CHECKING:
@@ -34,20 +33,23 @@ class ShownCall(NamedTuple):
     tool: str
     mode: str
     verdict: str
-    """The action that the rules want, such as ``block``; ``nudge`` for a call that had run before."""
+    """The action that the rules want, such as ``block``."""
     arguments: str
+    had_run: str = ""
+    """``had run`` if it was read in a model request: then nothing can be refused, and the model is told."""
 
     def __str__(self) -> str:
-        return f"{self.tool}({self.arguments}): {self.mode}, {self.verdict}"
+        words = filter(None, (self.mode, self.verdict, self.had_run))
+        return f"{self.tool}({self.arguments}): {', '.join(words)}"
 
 
 def shown_call(trip: Trip, tool: str, arguments: Any, *, has_run: bool = False) -> ShownCall:
     """Return a call as it is shown. ``tool`` is its name as it may be shown; the arguments are cut to 80 characters.
 
-    ``has_run``: it was read in a model request. Then nothing can be refused, and the model is told.
+    ``has_run``: it was read in a model request.
     """
-    verdict = Action.NUDGE if has_run and trip.verdict < Action.CONCLUDE else trip.verdict
-    return ShownCall(clean_name(tool), clean_name(str(trip.mode)), str(verdict), _shown(arguments))
+    mode, had_run = clean_name(str(trip.mode)), "had run" if has_run else ""
+    return ShownCall(clean_name(tool), mode, str(trip.verdict), _shown(arguments), had_run)
 
 
 def _shown(arguments: Any) -> str:

@@ -101,8 +101,8 @@ def test_the_report_has_the_list_of_calls(name, tmp_path):
     watched(tmp_path, "loop()\nloop('list_files', 4)", "--show-arguments", name=name)
     report = tmp_path / "report.html"
     assert [call for call in data_of(report)["shown"] if call[3] != "nudge"] == [
-        [4, "look", "generic_repeat", "block", f"path={SHOWN}"],
-        [2, "list_files", "generic_repeat", "block", f"path={SHOWN}"],
+        [4, "look", "generic_repeat", "block", f"path={SHOWN}", ""],
+        [2, "list_files", "generic_repeat", "block", f"path={SHOWN}", ""],
     ]
     assert report.stat().st_mode & 0o777 == 0o600
     assert "By choice it holds arguments" in report.read_text("utf-8")

@@ -77,7 +77,7 @@ def test_a_call_is_a_line_in_the_pipe(pipe):
     """Its fields are separated by tabs."""
     ours, theirs = pipe
     pipe_of(pipe_name(theirs))(CALL)
-    assert os.read(ours, 1000) == b'look\tgeneric_repeat\tblock\tpath="a"\n'
+    assert os.read(ours, 1000) == b'look\tgeneric_repeat\tblock\tpath="a"\t\n'
 
 
 @pytest.mark.parametrize("name", ["", "x", "99999:1:1", "0:0:0", "-1:0:0", "9" * 30])
@@ -104,7 +104,7 @@ def test_a_full_pipe_makes_no_program_wait(pipe):
         write(CALL)
     os.close(theirs)
     with open(ours, "rb", closefd=False) as file:
-        assert set(file.read().splitlines()) == {b'look\tgeneric_repeat\tblock\tpath="a"'}
+        assert set(file.read().splitlines()) == {b'look\tgeneric_repeat\tblock\tpath="a"\t'}
 
 
 def test_a_call_of_more_than_a_pipe_takes_at_once_is_left_out(pipe):
@@ -163,4 +163,4 @@ def test_forked_processes_share_the_pipe(pipe):
     os.close(theirs)
     with open(ours, "rb", closefd=False) as file:
         lines = file.read().decode().splitlines()
-    assert {line.rpartition("\t")[2] for line in lines} == {f"{number}" * LONGEST for number in range(4)}
+    assert {line.split("\t")[3] for line in lines} == {f"{number}" * LONGEST for number in range(4)}

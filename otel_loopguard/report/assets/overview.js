@@ -31,10 +31,10 @@ function startLoops() {
 /** The calls of loops with their arguments, if the user has chosen to see them. */
 function startArguments() {
   if (data.shown.length === 0) return;
-  const rows = data.shown.map(([number, tool, mode, action, text]) => [
-    el("code", {}, `${tool}(${text})`), number, `${mode}, ${action}`,
+  const rows = data.shown.map(([number, tool, mode, action, text, hadRun]) => [
+    el("code", {}, `${tool}(${text})`), number, [mode, action, hadRun].filter(Boolean).join(", "),
   ]);
-  byId("arguments").append(table("The calls of loops, with their arguments", ["Calls of loops, with their arguments", "times", "Action of the policy"], rows));
+  byId("arguments").append(table("The calls of loops, with their arguments", ["Calls of loops, with their arguments", "times", "Action that the rules want"], rows));
 }
 
 /** Tokens are in no sentence if none are known: a zero would read as if nothing had been spent. */
