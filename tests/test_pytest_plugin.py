@@ -67,22 +67,16 @@ def test_the_message_has_the_arguments_of_the_calls(project):
 
 def test_a_loop_over_a_client_is_shown_with_its_arguments(project):
     """Its calls had run when the guard read them, so the model was only told; the rules wanted a refusal."""
+    pytest.importorskip("openai")
     text = """
-import json
-import openai
+from tests.models.loops import loops_of, run
 from tests.models.scripts import Looping, call
 from tests.models.server import Server
+from tests.models.toolbox import Toolbox
 
 def test_loop():
-    with Server(Looping(call("search", query="Ada"))).running() as server:
-        client = openai.OpenAI(base_url=f"{server.url}/v1", api_key="none")
-        messages = [{"role": "user", "content": "task-1 who is it?"}]
-        tools = [{"type": "function", "function": {"name": "search", "parameters": {"type": "object"}}}]
-        for _ in range(5):
-            reply = client.chat.completions.create(model="m", messages=messages, tools=tools).choices[0].message
-            messages.append(reply.model_dump(exclude_none=True))
-            for asked in reply.tool_calls:
-                messages.append({"role": "tool", "tool_call_id": asked.id, "content": "one order"})
+    with Server(Looping(call("search", query="Ada"), rounds=4, answer="Ada is there.")).running() as server:
+        run(loops_of("openai")["openai.chat"], server.url, "task-1: who is it?", Toolbox())
 """
     result = project(text, FAIL_ON_BLOCK)
     assert '  search(query="Ada"): generic_repeat, block, had run, 2 times' in result.outlines

@@ -31,6 +31,7 @@ _VERDICTS = {
     "observed": "Loops are reported here, and not stopped.",
     "partly": "Repeats are refused here, but not every loop is stopped: see {codes}.",
     "stopped": "Loops are stopped here, in the calls that are counted above.",
+    "ended": "Loops are ended here, and no repeat is refused before: the calls had run when the guard saw them.",
     "installed": "The guard is on here, and refused the loops of the self-test.",
 }
 """The last line of the text, by the ``verdict`` of the JSON."""
@@ -62,7 +63,10 @@ class Diagnosis(NamedTuple):
             return "observed"
         if self.status is None:
             return "installed"
-        return "stopped" if codes.isdisjoint(_PARTLY) else "partly"
+        if not codes.isdisjoint(_PARTLY):
+            return "partly"
+        had_run = all(call["source"] == "messages" for report in self.reports for call in report["calls"])
+        return "ended" if had_run else "stopped"
 
     @property
     def ok(self) -> bool:

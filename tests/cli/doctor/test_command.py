@@ -21,6 +21,8 @@ from otel_loopguard.cli.doctor.finding_kinds import BREAKS, KINDS, OPEN, TELLS, 
 from otel_loopguard.cli.doctor.findings import _of_selftest
 from otel_loopguard.errors import DOCS
 from tests.cli.processes import COMMAND, command, environment
+from tests.models.scripts import Looping, call
+from tests.models.server import Server
 from tests.telemetry.otlp import receiver
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -275,6 +277,15 @@ def test_ctrl_c_in_the_self_test_is_no_finding():
         [sys.executable, "-c", doctor], env=environment(), capture_output=True, text=True, timeout=60, check=False
     )
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "otel-loopguard: interrupted\n")
+
+
+def test_loops_that_are_only_seen_in_requests_are_ended_and_not_refused(tmp_path):
+    """The verdict says so: each repeat had run when the guard read it."""
+    pytest.importorskip("openai")
+    with Server(Looping(call("search", query="Ada"), answer="Ada is there.")).running() as server:
+        program = [sys.executable, "-m", "tests.models.loops", "openai.chat", server.url, "task-1: who is it?"]
+        found, done = examined(tmp_path, *program, more={"PYTHONPATH": str(ROOT)})
+    assert (done.returncode, found["verdict"]) == (0, "ended"), done.stderr
 
 
 def test_input_is_the_programs(tmp_path):
