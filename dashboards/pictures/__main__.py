@@ -1,6 +1,6 @@
 """Draw the overview in four states: an incident, the same on a phone, healthy services, and a Prometheus without data.
 
-    python -m dashboards.pictures                  # runs the services for 11 minutes, and draws them
+    python -m dashboards.pictures                  # runs the services for 13 minutes, and draws them
     python -m dashboards.pictures --data FOLDER    # runs them only if the folder has no run yet
 
 It needs what the tests of the stack need (``.ci/stack``), the package `openai`, npm, and Chromium with its driver.
@@ -56,7 +56,7 @@ def main() -> None:
     """Run the services, if they have not been run, and draw the pictures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, help="the folder of a run; it is made if it is not there")
-    parser.add_argument("--minutes", type=float, default=11)
+    parser.add_argument("--minutes", type=float, default=13)
     parser.add_argument("--out", type=Path, default=IMAGES)
     options = parser.parse_args()
     dashboard = json.loads(BOARD.read_text(encoding="utf-8"))
@@ -64,7 +64,7 @@ def main() -> None:
     draw.build()
     with tempfile.TemporaryDirectory(prefix="pictures-") as folder:
         data = options.data or Path(folder) / "run"
-        if not data.exists():
+        if not incident.ran(data):
             incident.run(data, options.minutes)
         empty = Path(folder) / "empty"
         empty.mkdir()
@@ -90,12 +90,13 @@ def _state(picture: Picture, dashboard: dict[str, Any], prometheus: Prometheus, 
     """Return what the page draws."""
     asker = Asker(prometheus, end - RANGE * 60, end, {"job": picture.services})
     chosen = {"datasource": "Prometheus", "job": " + ".join(picture.services) or "All"}
+    variables = dashboard["templating"]["list"]
     return {
         "dashboard": dashboard,
         "from": (end - RANGE * 60) * 1000,
         "to": end * 1000,
         "timeRange": f"Last {RANGE} minutes",
-        "variables": [{"label": each["label"], "value": chosen[each["name"]]} for each in dashboard["templating"]["list"]],
+        "variables": [{"label": each["label"], "value": chosen[each["name"]]} for each in variables],
         "frames": {panel["id"]: asker.frames(panel, dashboard) for panel in dashboard["panels"]},
         "known": {"transformations": sorted(known.TRANSFORMATIONS), "properties": sorted(known.PROPERTIES)},
     }

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import threading
+import time
 from contextlib import contextmanager
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -28,14 +30,15 @@ _PLACES: Final = {
 }
 """The files of the page, by their addresses, or by what these begin with."""
 _PATIENCE: Final = 60
+_REST: Final = 1.0
 _DRAWN: Final = "return document.querySelector('[data-drawn]') && !document.querySelector('[data-waiting]')"
 
 
 def build() -> None:
     """Build the page. Grafana's packages are fetched when they are not there."""
     if not (HERE / "node_modules" / "@grafana").exists():
-        subprocess.run(_INSTALL, cwd=HERE, check=True)
-    subprocess.run(_BUILD, cwd=HERE, check=True)
+        subprocess.run(_INSTALL, cwd=HERE, check=True)  # noqa: S603 - a constant
+    subprocess.run(_BUILD, cwd=HERE, check=True)  # noqa: S603 - a constant
 
 
 @contextmanager
@@ -53,23 +56,39 @@ def page() -> Iterator[str]:
 def draw(address: str, state: dict[str, Any], size: tuple[int, int]) -> bytes:
     """Return the first screen of a dashboard, of so many pixels, as PNG."""
     options = webdriver.ChromeOptions()
-    options.binary_location = "/usr/bin/chromium"
+    options.binary_location = shutil.which("chromium") or ""
     width, height = size
     for argument in ("--headless=new", "--no-sandbox", "--hide-scrollbars", "--force-device-scale-factor=1"):
         options.add_argument(argument)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    browser = webdriver.Chrome(options, Driver("/usr/bin/chromedriver"))
+    browser = webdriver.Chrome(options, Driver(shutil.which("chromedriver")))
     try:
         metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
         browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
         browser.get(address)
         browser.execute_script("window.draw(arguments[0])", state)
-        WebDriverWait(browser, _PATIENCE).until(lambda _: browser.execute_script(_DRAWN))
-        return browser.get_screenshot_as_png()
+        WebDriverWait(browser, _PATIENCE).until(_is_drawn)
+        return _at_rest(browser)
     finally:
-        for line in browser.get_log("browser"):
-            print(line)
         browser.quit()
+
+
+def _is_drawn(browser: webdriver.Chrome) -> bool:
+    """Return True when each panel has its frames. Raise ``RuntimeError`` for an error of the page."""
+    log = browser.get_log("browser")  # type: ignore[no-untyped-call]  # of selenium
+    errors = [line["message"] for line in log if line["level"] == "SEVERE"]
+    if errors:
+        raise RuntimeError("\n".join(errors))
+    return bool(browser.execute_script(_DRAWN))
+
+
+def _at_rest(browser: webdriver.Chrome) -> bytes:
+    """Return a picture when nothing moves: icons and fonts come a moment after the panels."""
+    before, now = b"", browser.get_screenshot_as_png()
+    while now != before:
+        time.sleep(_REST)
+        before, now = now, browser.get_screenshot_as_png()
+    return now
 
 
 class _Handler(SimpleHTTPRequestHandler):

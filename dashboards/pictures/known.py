@@ -38,6 +38,8 @@ def check(dashboard: dict[str, Any]) -> None:
     found = {problem for panel in dashboard["panels"] for problem in _problems(panel)}
     variables = {each["type"] for each in dashboard["templating"]["list"]}
     found |= {f"a variable of type {each}" for each in variables - VARIABLES}
+    annotations = (dashboard.get("annotations") or {}).get("list", ())
+    found |= {f"the annotation {each['name']}" for each in annotations if each["enable"]}
     if found:
         msg = f"{dashboard['title']}: the pictures cannot show {', '.join(sorted(found))}"
         raise ValueError(msg)
@@ -49,7 +51,9 @@ def _problems(panel: dict[str, Any]) -> Iterator[str]:
         yield f"a panel of type {kind}"
         return
     yield from _unknown(f"the option of a {kind}", panel.get("options") or {}, OPTIONS[kind])
-    yield from _unknown("the transformation", (each["id"] for each in panel.get("transformations") or ()), TRANSFORMATIONS)
+    yield from _unknown(
+        "the transformation", (each["id"] for each in panel.get("transformations") or ()), TRANSFORMATIONS
+    )
     yield from _unknown("the data source", (each["datasource"]["type"] for each in panel.get("targets") or ()), SOURCES)
     overrides = fields.get("overrides") or ()
     yield from _unknown("the matcher", (each["matcher"]["id"] for each in overrides), {"byName"})

@@ -1,7 +1,7 @@
 // Frames as Grafana makes them for a panel: transformed, with units, colours and links.
 
 import {
-  applyFieldOverrides, DataFrame, dateTime, FieldConfigOptionsRegistry, GrafanaTheme2, identityOverrideProcessor,
+  applyFieldOverrides, cacheFieldDisplayNames, DataFrame, dateTime, FieldConfigOptionsRegistry, GrafanaTheme2, identityOverrideProcessor,
   standardTransformers, standardTransformersRegistry, TimeRange, toDataFrame, transformDataFrame,
 } from '@grafana/data';
 import { lastValueFrom } from 'rxjs';
@@ -35,7 +35,7 @@ function property(id: string): any {
 export async function framesOf(panel: any, state: State, theme: GrafanaTheme2): Promise<DataFrame[]> {
   const raw = (state.frames[panel.id] ?? []).map(toDataFrame);
   const transformed = await lastValueFrom(transformDataFrame(panel.transformations ?? [], raw));
-  return applyFieldOverrides({
+  const frames = applyFieldOverrides({
     data: transformed,
     fieldConfig: { defaults: structuredClone(panel.fieldConfig.defaults), overrides: panel.fieldConfig.overrides ?? [] },
     fieldConfigRegistry: properties,
@@ -43,6 +43,8 @@ export async function framesOf(panel: any, state: State, theme: GrafanaTheme2): 
     theme,
     timeZone: 'utc',
   });
+  cacheFieldDisplayNames(frames);
+  return frames;
 }
 
 export function timeRange(state: State): TimeRange {

@@ -10,6 +10,7 @@ const COLUMNS = 24;
 const ROW = 30;
 const GAP = 8;
 const NARROW = 768;
+const PADDED = new Set(['table', 'text', 'timeseries']);
 
 interface Place {
   left: number;
@@ -29,7 +30,7 @@ export function Grid({ state, theme, width }: { state: State; theme: GrafanaThem
             <Heading panel={panel} theme={theme} />
           ) : (
             <PanelChrome title={panel.title} description={panel.description} width={places[index].width}
-              height={places[index].height} padding={panel.type === 'table' ? 'none' : 'md'}>
+              height={places[index].height} padding={PADDED.has(panel.type) ? 'md' : 'none'}>
               {(innerWidth, innerHeight) => (
                 <Panel panel={panel} state={state} theme={theme} width={innerWidth} height={innerHeight} />
               )}
