@@ -25,10 +25,11 @@ _PLACES: Final = {
     "/page/index.html": "page/index.html",
     "/page/": "node_modules/.page/",
     "/public/build/": "node_modules/@grafana/ui/dist/public/",
+    "/public/fonts/roboto/": "node_modules/@fontsource/roboto-mono/files/roboto-mono-latin-400-normal.woff2",
     "/public/fonts/inter/Inter-Regular.woff2": "node_modules/@fontsource/inter/files/inter-latin-400-normal.woff2",
     "/public/fonts/inter/Inter-Medium.woff2": "node_modules/@fontsource/inter/files/inter-latin-500-normal.woff2",
 }
-"""The files of the page, by their addresses, or by what these begin with."""
+"""The files and folders of the page, by what their addresses begin with."""
 _PATIENCE: Final = 60
 _REST: Final = 1.0
 _DRAWN: Final = "return document.querySelector('[data-drawn]') && !document.querySelector('[data-waiting]')"
@@ -95,7 +96,8 @@ class _Handler(SimpleHTTPRequestHandler):
     def translate_path(self, path: str) -> str:
         """Return the file at an address: of the page, of the bundle, or of a package."""
         begin = next((begin for begin in _PLACES if path.startswith(begin)), path)
-        return str(HERE / _PLACES.get(begin, "nothing") / path.removeprefix(begin))
+        place = _PLACES.get(begin, "nothing")
+        return str(HERE / place / path.removeprefix(begin) if place.endswith("/") else HERE / place)
 
     def log_message(self, *_: object) -> None:
         """Log nothing."""

@@ -14,6 +14,11 @@ STYLES: Final = {"bars", "line"}
 VARIABLES: Final = {"datasource", "query"}
 SOURCES: Final = {"prometheus"}
 
+KEYS: Final = {
+    "collapsed", "datasource", "description", "fieldConfig", "gridPos", "id", "interval", "links", "options", "panels",
+    "repeatDirection", "targets", "title", "transformations", "transparent", "type",
+}  # fmt: skip
+"""The keys of a panel."""
 PROPERTIES: Final = {
     "color", "decimals", "links", "min", "noValue", "thresholds", "unit",
     "custom.axisSoftMax", "custom.drawStyle", "custom.fillOpacity", "custom.lineWidth", "custom.showPoints",
@@ -50,6 +55,7 @@ def _problems(panel: dict[str, Any]) -> Iterator[str]:
     if kind not in PANELS:
         yield f"a panel of type {kind}"
         return
+    yield from _unknown("the key", panel, KEYS)
     yield from _unknown(f"the option of a {kind}", panel.get("options") or {}, OPTIONS[kind])
     yield from _unknown(
         "the transformation", (each["id"] for each in panel.get("transformations") or ()), TRANSFORMATIONS

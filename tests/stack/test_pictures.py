@@ -38,7 +38,7 @@ def asker(answers: Answers, **variables: list[str]) -> Asker:
 
 def changed(change: Any) -> dict[str, Any]:
     """The overview with a change to a copy of its first table."""
-    board = deepcopy(BOARDS["overview"])
+    board: dict[str, Any] = deepcopy(BOARDS["overview"])
     change(next(panel for panel in board["panels"] if panel["type"] == "table"))
     return board
 
@@ -53,6 +53,7 @@ def test_all_of_the_dashboards_can_be_drawn(name: str) -> None:
     ("change", "name"),
     [
         (lambda panel: panel.update(type="piechart"), "a panel of type piechart"),
+        (lambda panel: panel.update(timeFrom="1h"), "the key timeFrom"),
         (lambda panel: panel["options"].update(wrap=True), "the option of a table wrap"),
         (lambda panel: panel["transformations"].append({"id": "reduce"}), "the transformation reduce"),
         (lambda panel: panel["fieldConfig"]["defaults"].update(mappings=[]), "the property mappings"),

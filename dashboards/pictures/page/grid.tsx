@@ -29,8 +29,8 @@ export function Grid({ state, theme, width }: { state: State; theme: GrafanaThem
           {panel.type === 'row' ? (
             <Heading panel={panel} theme={theme} />
           ) : (
-            <PanelChrome title={panel.title} description={panel.description} width={places[index].width}
-              height={places[index].height} padding={PADDED.has(panel.type) ? 'md' : 'none'}>
+            <PanelChrome title={panel.title} description={panel.description} titleItems={panel.links && <Links />}
+              width={places[index].width} height={places[index].height} padding={PADDED.has(panel.type) ? 'md' : 'none'}>
               {(innerWidth, innerHeight) => (
                 <Panel panel={panel} state={state} theme={theme} width={innerWidth} height={innerHeight} />
               )}
@@ -40,6 +40,10 @@ export function Grid({ state, theme, width }: { state: State; theme: GrafanaThem
       ))}
     </div>
   );
+}
+
+function Links() {
+  return <PanelChrome.TitleItem><Icon name="external-link-alt" /></PanelChrome.TitleItem>;
 }
 
 function Heading({ panel, theme }: { panel: any; theme: GrafanaTheme2 }) {
