@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import tempfile
+import time
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -41,7 +42,7 @@ class Picture:
     services: list[str] = field(default_factory=list)
     """The chosen services; none: All."""
     is_empty: bool = False
-    """Of a Prometheus that has no series of ours."""
+    """Of a Prometheus that has our rules, and nothing to scrape, at this moment; else at the end of the run."""
 
 
 PICTURES: Final = (
@@ -70,7 +71,8 @@ def main() -> None:
         empty.mkdir()
         with draw.page() as address, _prometheus(data) as full, _prometheus(empty) as without:
             for picture in PICTURES:
-                state = _state(picture, dashboard, without if picture.is_empty else full, incident.ended(data))
+                prometheus, end = (without, time.time()) if picture.is_empty else (full, incident.ended(data))
+                state = _state(picture, dashboard, prometheus, end)
                 (options.out / f"{picture.name}.png").write_bytes(draw.draw(address, state, picture.size))
 
 

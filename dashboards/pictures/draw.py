@@ -75,12 +75,17 @@ def draw(address: str, state: dict[str, Any], size: tuple[int, int]) -> bytes:
 
 
 def _is_drawn(browser: webdriver.Chrome) -> bool:
-    """Return True when each panel has its frames. Raise ``RuntimeError`` for an error of the page."""
+    """Return True when each panel has its frames."""
+    _check(browser)
+    return bool(browser.execute_script(_DRAWN))
+
+
+def _check(browser: webdriver.Chrome) -> None:
+    """Raise ``RuntimeError`` for an error of the page."""
     log = browser.get_log("browser")  # type: ignore[no-untyped-call]  # of selenium
     errors = [line["message"] for line in log if line["level"] == "SEVERE"]
     if errors:
         raise RuntimeError("\n".join(errors))
-    return bool(browser.execute_script(_DRAWN))
 
 
 def _at_rest(browser: webdriver.Chrome) -> bytes:
@@ -88,6 +93,7 @@ def _at_rest(browser: webdriver.Chrome) -> bytes:
     before, now = b"", browser.get_screenshot_as_png()
     while now != before:
         time.sleep(_REST)
+        _check(browser)
         before, now = now, browser.get_screenshot_as_png()
     return now
 
