@@ -49,7 +49,7 @@ function inside(drawn: Drawn): ReactNode {
   }
 }
 
-function Stat({ panel, frames, state, theme, width, height }: Drawn) {
+function Stat({ panel, frames, theme, width, height }: Drawn) {
   const { colorMode, graphMode, justifyMode, orientation, reduceOptions, textMode } = panel.options;
   const { fieldConfig } = panel;
   const values = () =>
