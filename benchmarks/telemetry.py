@@ -98,7 +98,7 @@ def exported() -> Exported:
     """Run a program that makes every span, event, record and measurement, and return what it exported."""
     found = Exported()
     prices, modes = {"*": {"input": 1, "output": 1}}, {"no_novelty": Rule(turns=1)}
-    policy = Policy(cost_per_million_tokens=prices, abort_after=3, scope="conversation", modes=modes)
+    policy = Policy(cost_per_million_tokens=prices, currency="USD", abort_after=3, scope="conversation", modes=modes)
     with guarded(policy) as recording:
         _run_program(recording)
         for span in recording._spans.get_finished_spans():

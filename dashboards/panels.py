@@ -18,6 +18,7 @@ from grafana_foundation_sdk.builders.prometheus import Dataquery
 from grafana_foundation_sdk.models.common import (
     BigValueColorMode,
     BigValueGraphMode,
+    BigValueTextMode,
     GraphDrawStyle,
     GraphTresholdsStyleMode,
     LegendDisplayMode,
@@ -119,12 +120,17 @@ def number(
     steps: Steps = CALM,
     filled: bool = False,
     width: int = 4,
+    legend: str = "",
     empty: str,
 ) -> stat.Panel:
-    """Return a panel with one number: the query's value at the end of the time range. ``empty`` explains no data."""
+    """Return a panel with one number: the query's value at the end of the time range. ``empty`` explains no data.
+
+    With a ``legend``, in Grafana's template syntax, there is a named number for each series.
+    """
     panel = _described(stat.Panel(), title, why, unit=unit, steps=steps, empty=empty)
     return (
-        panel.with_target(_instant(query))
+        panel.with_target(_instant(query).legend_format(legend))
+        .text_mode(BigValueTextMode.VALUE_AND_NAME if legend else BigValueTextMode.AUTO)
         .color_mode(BigValueColorMode.BACKGROUND if filled else BigValueColorMode.VALUE)
         .graph_mode(BigValueGraphMode.NONE)
         .reduce_options(common.ReduceDataOptions().calcs(["lastNotNull"]))

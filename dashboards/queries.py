@@ -134,11 +134,12 @@ _cost: Final = in_range(select(recordings.MODEL_COST, _JOB), RANGE, _by_model)
 PRICED_SHARE: Final = share(
     f"sum({in_range(_tokens, RANGE, _by_model)} and on ({_by_model}) {_cost} > 0)", _count("", _tokens, RANGE)
 )
-COST_IN_LOOPS: Final = in_range(_loop_cost, RANGE, "")
+_CURRENCY_OR_NOT: Final = f'"{names.CURRENCY}", "no currency set", "{names.CURRENCY}", ""'
+COST_IN_LOOPS: Final = f"label_replace({in_range(_loop_cost, RANGE, names.CURRENCY)}, {_CURRENCY_OR_NOT})"
 TOKENS_NOT_SPENT: Final = f"{_turns_ended} * {TOKENS_IN_LOOPS} / ({_count('', _loop_requests, RANGE)} > 0)"
 TOKENS_BY_STEP: Final = f"{in_bars(_tokens, names.LOOP_OR_WORK)} > 0"
 LOOP_TOKENS_BY_SERVICE: Final = f"{in_bars(_loop_tokens, names.JOB)} > 0"
-LOOP_COST_BY_SERVICE: Final = f"{in_bars(_loop_cost, names.JOB)} > 0"
+LOOP_COST_BY_SERVICE: Final = f"{in_bars(_loop_cost, f'{names.JOB}, {names.CURRENCY}')} > 0"
 MODEL_TOKENS: Final = _count(names.MODEL, _loop_tokens, RANGE)
 MODEL_SHARE: Final = share(MODEL_TOKENS, _count(names.MODEL, _tokens, RANGE))
 MODEL_COST: Final = in_range(_loop_cost, RANGE, names.MODEL)

@@ -99,7 +99,7 @@ TURNS_LOOPING_NOW: Final = "job_action:loopguard_turns_looping_now:increase1m"
 TURNS_OVER: Final = "job_action:loopguard_turns_over:increase1m"
 MODEL_REQUESTS: Final = "job_step_usage_model:loopguard_model_requests:increase1m"
 MODEL_TOKENS: Final = "job_step_model:loopguard_model_tokens:increase1m"
-MODEL_COST: Final = "job_step_model:loopguard_model_cost:increase1m"
+MODEL_COST: Final = "job_step_model_currency:loopguard_model_cost:increase1m"
 INTERNAL_ERRORS: Final = "job_site:loopguard_internal_errors:increase1m"
 TURN_TOOL_CALLS: Final = "job_le:loopguard_turn_tool_calls_bucket:increase1m"
 CHECK_DURATION: Final = "job_le:loopguard_check_duration_seconds_bucket:increase1m"
@@ -196,7 +196,7 @@ RECORDINGS: Final = (
         MODEL_REQUESTS, _grown(_by(names.JOB, names.LOOP_OR_WORK, names.USAGE, names.MODEL), names.MODEL_REQUESTS)
     ),
     Recording(MODEL_TOKENS, _grown(_by(names.JOB, names.LOOP_OR_WORK, names.MODEL), names.MODEL_TOKENS)),
-    Recording(MODEL_COST, _grown(_by(names.JOB, names.LOOP_OR_WORK, names.MODEL), names.MODEL_COST)),
+    Recording(MODEL_COST, _grown(_by(names.JOB, names.LOOP_OR_WORK, names.MODEL, names.CURRENCY), names.MODEL_COST)),
     Recording(INTERNAL_ERRORS, _grown(_by(names.JOB, names.SITE), names.INTERNAL_ERRORS)),
     Recording(TURN_TOOL_CALLS, _grown(_by(names.JOB, "le"), names.TURN_TOOL_CALLS)),
     Recording(CHECK_DURATION, _grown(_by(names.JOB, "le"), names.CHECK_DURATION)),

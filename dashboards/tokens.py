@@ -17,6 +17,7 @@ _UNKNOWN = (
 )
 _NO_PRICES = "not known: no usage, or the policy has no cost_per_million_tokens for these models."
 _SERVICE = f"{{{{{names.JOB}}}}}"
+_CURRENCY = f"{{{{{names.CURRENCY}}}}}"
 
 
 def figures() -> list[Builder[Panel]]:
@@ -42,9 +43,10 @@ def figures() -> list[Builder[Panel]]:
         ),
         number(
             "Cost in loops",
-            "The tokens with a price, at the prices of the policy (cost_per_million_tokens), in their currency.",
+            "The tokens with a price, at the prices of the policy (cost_per_million_tokens), by its currency.",
             queries.COST_IN_LOOPS,
             unit="short",
+            legend=_CURRENCY,
             width=3,
             empty=_NO_PRICES,
         ),
@@ -97,7 +99,7 @@ def charts() -> list[Builder[Panel]]:
         number(
             "Tokens with a price",
             "The share of all known tokens whose model has a price in the policy (cost_per_million_tokens): *Cost in "
-            "loops* is of these only, in the currency of the prices.",
+            "loops* is of these only.",
             queries.PRICED_SHARE,
             unit=SHARE,
             width=4,
@@ -105,8 +107,8 @@ def charts() -> list[Builder[Panel]]:
         ),
         bars(
             "Cost in loops, by service",
-            "Cost of steps of loops, in the currency of the policy's prices.",
-            {_SERVICE: queries.LOOP_COST_BY_SERVICE},
+            "Cost of steps of loops, in the policy's currency, if it names one.",
+            {f"{_SERVICE} {_CURRENCY}": queries.LOOP_COST_BY_SERVICE},
             unit="short",
             empty=_NO_PRICES,
         ),

@@ -287,6 +287,11 @@ REQUEST_MODEL: Final = "gen_ai.request.model"
 
 Holds: a plain name, else ``_unknown``; ``_other`` beyond the first 50.
 """
+CURRENCY: Final = "loopguard.currency"
+"""The currency of the prices, if the policy names it.
+
+Holds: a code of ISO 4217, such as ``USD``.
+"""
 TOKEN_TYPE: Final = "gen_ai.token.type"  # noqa: S105 - no password
 """As on ``gen_ai.client.token.usage`` of the conventions.
 

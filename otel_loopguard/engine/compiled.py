@@ -60,7 +60,7 @@ class CompiledPolicy:
         """True if outcomes are remembered over the turns of a conversation."""
         self.fingerprinter = fingerprinter or Fingerprinter(policy.hash_key)
         self.contracts = Contracts(policy, self.fingerprinter, declared)
-        self.prices = Prices(policy.cost_per_million_tokens)
+        self.prices = Prices(policy.cost_per_million_tokens, policy.currency)
         self._detectors = _detectors_of(policy) if self.judges else ()
         self.custom = tuple(one for one in policy.detectors if self.judges and _is_active(one, policy))
         """The user's detectors that run: functions, and rows. They are asked outside of the turn's lock."""

@@ -197,8 +197,9 @@ class Runtime:
 
     def _book_usage(self, usage: Usage, context: Context, *, is_loop: bool) -> None:
         with self.shield("usage.book"):
-            cost = self.guard.compiled.prices.cost(usage)
-            self.providers.outlets().meters.model_request(usage, cost, context, is_loop=is_loop)
+            prices = self.guard.compiled.prices
+            meters = self.providers.outlets().meters
+            meters.model_request(usage, prices.cost(usage), prices.currency, context, is_loop=is_loop)
 
     def start(self) -> None:
         """Add the span processor, start the time series at zero, and log the policy."""

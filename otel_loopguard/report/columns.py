@@ -185,7 +185,7 @@ def _sum(one: Spent, other: Spent) -> Spent:
         return second if first is None else first + (second or 0.0)
 
     costs = add(one.cost, other.cost), add(one.cost_in_loops, other.cost_in_loops)
-    return Spent(one.tokens + other.tokens, one.in_loops + other.in_loops, *costs)
+    return Spent(one.tokens + other.tokens, one.in_loops + other.in_loops, *costs, one.currency or other.currency)
 
 
 def _code(call: Call) -> int:

@@ -63,8 +63,10 @@ class Spent(NamedTuple):
     in_loops: int = 0
     """Those of requests that only asked for refused calls, or for repeats without news."""
     cost: float | None = None
-    """In the currency of the policy's prices; None without a price."""
+    """None without a price."""
     cost_in_loops: float | None = None
+    currency: str = ""
+    """That of the policy's prices; empty if it names none."""
 
 
 class Run(NamedTuple):

@@ -156,7 +156,9 @@ class Meters:
             attributes = {semconv.TOOL_NAME: tool, semconv.OUTCOME: ending}
             self._record(self._tool_calls.add, number, attributes, context)
 
-    def model_request(self, usage: Usage, cost: float | None, context: Context, *, is_loop: bool) -> None:
+    def model_request(
+        self, usage: Usage, cost: float | None, currency: str, context: Context, *, is_loop: bool
+    ) -> None:
         """Count a model request, its tokens and its cost (None: not known), as a step of a loop or as work."""
         model = self._models[shown_model(usage.model)]
         complete = usage.input_tokens is not None and usage.output_tokens is not None
@@ -164,7 +166,7 @@ class Meters:
             (self._model_requests, 1, {semconv.USAGE: "known" if complete else "unknown"}),
             (self._model_tokens, usage.input_tokens, {semconv.TOKEN_TYPE: "input"}),
             (self._model_tokens, usage.output_tokens, {semconv.TOKEN_TYPE: "output"}),
-            (self._model_cost, cost, {}),
+            (self._model_cost, cost, {semconv.CURRENCY: currency} if currency else {}),
         )
         for counter, number, own in measurements:
             if number is not None:

@@ -6,6 +6,7 @@ import sys
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext, suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -217,6 +218,15 @@ def test_model_requests_are_counted_by_step_and_model() -> None:
         assert counted(semconv.METRIC_MODEL_REQUESTS, loopguard__usage="known", **step) == 1
         assert counted(semconv.METRIC_MODEL_COST, **step) == pytest.approx(0.0045)
         assert counted(semconv.METRIC_MODEL_COST) == pytest.approx(0.0075)
+
+
+def test_costs_name_the_currency_of_the_policy() -> None:
+    """Costs in different currencies are not added up. Without one the attribute is left out."""
+    for policy, currency in ((replace(PRICED, currency="EUR"), "EUR"), (PRICED, None)):
+        with guarded(policy) as recording:
+            book(recording, Usage("gpt-5", 1_000, 100))
+            found = {point.attributes.get(semconv.CURRENCY) for point in recording.points(semconv.METRIC_MODEL_COST)}
+            assert found == {currency}
 
 
 def test_the_first_step_of_a_loop_is_an_increase() -> None:

@@ -18,7 +18,7 @@ from otel_loopguard.engine.settings import ACTIONS
 
 FILE = Path(__file__).resolve().parents[2] / "otel_loopguard/engine/policy/typed.py"
 NAMES = {ACTIONS: "Action | ActionWord", schema.KINDS: f"Kind | Literal{list(schema.KINDS)}"}
-PROBES = {"bool": True, "float": 0.5, "int": 3, "str": "text", "Texts": ["text"], "Route": {"tool": "text"}}
+PROBES = {"bool": True, "float": 0.5, "int": 3, "str": "USD", "Texts": ["text"], "Route": {"tool": "text"}}
 """By type: a value of it, in an order in which each type comes before those that take its value, too."""
 NOT_IN_SCHEMA = {
     "modes": "ModeSettings | Mapping[str, Rule | RuleSettings]",

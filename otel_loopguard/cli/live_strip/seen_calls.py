@@ -168,7 +168,7 @@ class SeenCalls:
         if tokens.input or tokens.output:
             parts.append(f"{tokens.input + tokens.output:,} tokens")
         if tokens.cost is not None:
-            parts.append(f"cost {tokens.cost:.4f}")
+            parts.append(f"cost {tokens.cost:.4f} {self._policy.compiled.prices.currency}".rstrip())
         sums = _cut(" | ".join(filter(None, parts)), columns - len(f"{_HEAD} c "))
         room = columns - len(f"{_HEAD}  ") - sum(map(_width, sums))
         return f"{self._head} {self._marks(room)} {sums}"

@@ -82,7 +82,8 @@ def _spent(spent: TokensSpent) -> report.Spent | None:
     every, in_loops = spent.all, spent.in_loops
     if not every.input + every.output:
         return None
-    return report.Spent(every.input + every.output, in_loops.input + in_loops.output, every.cost, in_loops.cost)
+    tokens = every.input + every.output, in_loops.input + in_loops.output
+    return report.Spent(*tokens, every.cost, in_loops.cost, spent.currency)
 
 
 class _Decided:

@@ -207,7 +207,8 @@ def _spent(summary: Summary, title: str) -> str:
     if spent.after_end.requests:
         parts["after the end under this policy (estimate)"] = spent.after_end
     has_cost = spent.all.cost is not None
-    head = ["model requests", "number", "input tokens", "output tokens", *(["cost"] if has_cost else [])]
+    cost = f"cost ({spent.currency})" if spent.currency else "cost"
+    head = ["model requests", "number", "input tokens", "output tokens", *([cost] if has_cost else [])]
     rows = [
         [word, str(one.requests), str(one.input), str(one.output), *([f"{one.cost or 0:.4f}"] if has_cost else [])]
         for word, one in parts.items()

@@ -34,7 +34,7 @@ class Tokens:
     output: int = 0
     """Tokens."""
     cost: float | None = None
-    """In the currency of the policy's prices; None if no request has a price."""
+    """None if no request has a price."""
 
     def add(self, other: Tokens) -> None:
         """Add the sums of other requests to these."""
@@ -55,12 +55,15 @@ class TokensSpent:
     """Requests that only asked for refused calls, or for repeats without news."""
     after_end: Tokens = field(default_factory=Tokens)
     """Requests that were made after the call at which the policy would have ended the run."""
+    currency: str = ""
+    """That of the policy's prices; empty if it names none."""
 
     def add(self, other: TokensSpent) -> None:
         """Add the sums of another turn to these."""
         self.all.add(other.all)
         self.in_loops.add(other.in_loops)
         self.after_end.add(other.after_end)
+        self.currency = self.currency or other.currency
 
 
 def requests_of(calls: Sequence[RecordedCall], spans: Iterable[ModelSpan], first: int) -> list[ModelRequest]:
@@ -111,7 +114,7 @@ def spent(
     ``in_vain`` are the positions of calls that were refused or would have been, or were repeats without news.
     ``ended_at`` is that of the call at which a guarded turn ends, or None.
     """
-    found = TokensSpent()
+    found = TokensSpent(currency=prices.currency)
     is_over = False
     for usage, calls in requests:
         tokens = Tokens(

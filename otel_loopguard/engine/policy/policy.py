@@ -132,8 +132,10 @@ class Policy:
     mark: str | None = None
     """A word added to each refusal, for programs that search for it."""
     cost_per_million_tokens: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    """Prices by glob of model names: ``{"input": ..., "output": ...}``, in any currency. If several globs match, the
+    """Prices by glob of model names: ``{"input": ..., "output": ...}``, in ``currency``. If several globs match, the
     most specific one wins. ``"cached_input"`` is the price of input from the provider's cache; default: ``"input"``."""
+    currency: str | None = None
+    """The currency of the prices, such as "USD", for dashboards and reports."""
     detectors: tuple[Callable[..., Any] | Detector, ...] = ()
     """The user's detectors: rows of modes of their own, or ``fn(history, record, rule) -> Trip | None``, called before
     each tool call."""

@@ -28,7 +28,9 @@ _MOST_NAMES = 1_000
 class Prices:
     """The prices of a policy, found by the name of the model."""
 
-    def __init__(self, by_glob: Mapping[str, Mapping[str, float]]) -> None:
+    def __init__(self, by_glob: Mapping[str, Mapping[str, float]], currency: str | None = None) -> None:
+        self.currency = currency or ""
+        """Empty if the policy does not name it."""
         self._patterns = [
             (re.compile(translate(glob)).match, by_glob[glob])
             for glob in sorted(by_glob, key=lambda glob: sum(map(str.isalnum, glob)))
@@ -43,7 +45,7 @@ class Prices:
         return found
 
     def cost(self, usage: Usage) -> float | None:
-        """Return the cost of the known tokens, in the policy's currency; None if none is known or there is no price."""
+        """Return the cost of the known tokens; None if none is known or there is no price."""
         if not self._patterns or not usage.has_tokens:
             return None
         price = self._price(usage.model)

@@ -45,6 +45,12 @@ def _choice(*words: str) -> Setting:
     return Setting(f"one of {', '.join(words)}", lambda value: value if value in words else None, words)
 
 
+def _currency(value: Any) -> str | None:
+    is_code = isinstance(value, str) and len(value) == _LETTERS and value.isascii() and value.isupper()
+    return value if is_code and value.isalpha() else None
+
+
+_LETTERS = 3
 KINDS = tuple(str(kind) for kind in Kind)
 
 ABORT_AFTER = 10
@@ -64,6 +70,7 @@ POLICY: Mapping[str, Setting] = {
     "arguments": _choice("identical", "normalised"),
     "refusal": _choice("json", "mode", "text"),
     "mark": TEXT,
+    "currency": Setting("a code of three capital letters (ISO 4217), such as USD", _currency),
     "dangerous": TEXTS,
 }
 CODE: Mapping[str, Setting] = {

@@ -150,6 +150,7 @@ class PolicySettings(TypedDict, total=False):
     sentences: Mapping[str, str | Mapping[str, str]]
     mark: str | None
     cost_per_million_tokens: Mapping[str, Mapping[str, float]]
+    currency: str | None
     detectors: Sequence[Detector | Callable[[History, Record, Rule], Trip | None]]
     on_trip: Callable[[Trip], Action | str | Awaitable[Action | str | None] | None] | None
     on_end: Callable[[EndedTurn], object] | None

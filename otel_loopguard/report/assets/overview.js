@@ -40,8 +40,8 @@ function startArguments() {
 /** Tokens are in no sentence if none are known: a zero would read as if nothing had been spent. */
 function priceSentence() {
   if (!data.spent?.tokens) return "";
-  const { tokens, in_loops: inLoops, cost, cost_in_loops: costInLoops } = data.spent;
-  const money = cost === null ? "" : `, at a cost of ${price.format(costInLoops ?? 0)} of ${price.format(cost)}`;
+  const { tokens, in_loops: inLoops, cost, cost_in_loops: costInLoops, currency } = data.spent;
+  const money = cost === null ? "" : `, at a cost of ${price.format(costInLoops ?? 0)} of ${price.format(cost)}${currency && ` ${currency}`}`;
   return ` ${share.format(inLoops / tokens)} of ${count(tokens, "token")} were spent in loops${money}.`;
 }
 

@@ -23,7 +23,7 @@ const WHAT_IT_WOULD_MEAN = {
 
 const whole = new Intl.NumberFormat("en");
 const share = new Intl.NumberFormat("en", { style: "percent", maximumFractionDigits: 0 });
-/** In the currency of the policy's prices, which it does not name. */
+/** A cost, without its currency. */
 const price = new Intl.NumberFormat("en", { maximumSignificantDigits: 3 });
 
 /** "1 call", "1,200 calls". */

@@ -54,6 +54,14 @@ def test_a_policy_file_and_code_give_the_same_prices() -> None:
     assert loaded.policy.cost_per_million_tokens == {"gpt-4.1*": {"input": 2.0, "output": 8.0, "cached_input": 0.5}}
 
 
+@pytest.mark.parametrize("text", ["usd", "US", "EURO", "€", "U$D", ""])
+def test_a_currency_is_a_code_of_three_letters(text: str) -> None:
+    """It is a label of metrics: any text would make series."""
+    (problem,) = load_text(f'currency = "{text}"\n').problems
+    assert "must be a code of three capital letters (ISO 4217), such as USD" in str(problem)
+    assert load_text('currency = "USD"\n').policy.currency == "USD"
+
+
 @pytest.mark.parametrize(
     ("text", "remedies"),
     [

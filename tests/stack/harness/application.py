@@ -151,7 +151,7 @@ class Application:
     def model_request(self, step: str, tokens: int | None, cost: float | None = None) -> None:
         """Count a model request: a step of a ``loop``, or ``work``. Without tokens its usage is unknown."""
         usage = Usage("gpt-5") if tokens is None else Usage("gpt-5", tokens, 0)
-        self.meters.model_request(usage, cost, otel_context.get_current(), is_loop=step == "loop")
+        self.meters.model_request(usage, cost, "USD", otel_context.get_current(), is_loop=step == "loop")
 
     @property
     def exports(self) -> int:
