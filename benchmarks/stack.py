@@ -87,12 +87,12 @@ class Unhurried(Prometheus):
         config = {**yaml.safe_load(path.read_text()), "global": shipped["global"]}
         path.write_text(yaml.safe_dump({**config, "rule_files": [str(HOME / "rules.yml")]}))
 
-    def megabytes(self) -> float:
-        """The memory that Prometheus itself uses."""
+    def of_itself(self, metric: str) -> float:
+        """The value of a metric of Prometheus itself."""
         with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/metrics", timeout=10) as response:
-            found = re.search(r"^process_resident_memory_bytes (\S+)$", response.read().decode(), re.MULTILINE)
+            found = re.search(rf"^{metric} (\S+)$", response.read().decode(), re.MULTILINE)
         assert found
-        return float(found[1]) / 1e6
+        return float(found[1])
 
 
 def main() -> int:
@@ -112,7 +112,10 @@ def main() -> int:
             program.start()
             program.wait_ready()
         began = time.time()
+        before = prometheus.of_itself("process_cpu_seconds_total")
         _load(collector, options)
+        spent = prometheus.of_itself("process_cpu_seconds_total") - before
+        print(f"processor time of Prometheus for each {STEP} s: {spent * STEP / (time.time() - began):.2f} s")
         _report_load(collector, prometheus, options.instances)
         panels = list(_panels(options.dashboards))
         history = _history(prometheus, panels, began)
@@ -152,7 +155,7 @@ def _report_load(collector: Collector, prometheus: Unhurried, instances: int) ->
         "collector, MB": "otelcol_process_memory_rss / 1e6",
     }.items():
         print(f"{name}: {prometheus.value(expression):.2f}")
-    print(f"Prometheus, MB: {prometheus.megabytes():.0f}")
+    print(f"Prometheus, MB: {prometheus.of_itself('process_resident_memory_bytes') / 1e6:.0f}")
     for group in prometheus.get("rules")["groups"]:
         rules = sorted(group["rules"], key=lambda rule: -rule["evaluationTime"])[:4]
         slowest = ", ".join(f"{rule['name']} {rule['evaluationTime'] * 1000:.0f} ms" for rule in rules)
