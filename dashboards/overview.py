@@ -139,17 +139,17 @@ def _who() -> list[Builder[Panel]]:
     return [
         listing(
             "Who is looping, worst first",
-            "Every service that reports, in the last 10 minutes: the tool with the most steps of loops, the shape of "
-            "its loop, the steps that ran unhindered, for how long its oldest open loop has run, turns that loop, "
-            "steps of loops, the share of the steps that were refused, and the share of the calls that were steps of "
+            "Every service that reports, in the last 10 minutes: the steps of loops that ran unhindered, for how long "
+            "its oldest open loop has run, the tool with the most steps, the shape of its loop, turns that loop, steps "
+            "of loops, the share of the steps that were refused, and the share of the calls that were steps of "
             "loops. Click a service for its conversations, and a coloured number for what to do.",
             [
                 Column("Service", label=names.JOB, url=conversations("var-job=${__data.fields.Service}")),
+                Column("Unhindered", query=queries.UNHINDERED_NOW, steps=_UNHINDERED, runbook="not-stopped"),
+                Column("Since", query=queries.SINCE, unit="s"),
                 Column("Worst tool", label=names.TOOL),
                 Column("Its loop", label=names.MODE),
                 Column("", query=queries.WORST_TOOL),
-                Column("Unhindered", query=queries.UNHINDERED_NOW, steps=_UNHINDERED, runbook="not-stopped"),
-                Column("Since", query=queries.SINCE, unit="s"),
                 Column("Turns", query=queries.TURNS_NOW, steps=_TURNS, runbook="trip-spike"),
                 Column("Loop steps", query=queries.STEPS_NOW),
                 Column("Refused", query=queries.REFUSED_NOW, unit=SHARE),
@@ -159,7 +159,7 @@ def _who() -> list[Builder[Panel]]:
             empty=NOT_REPORTING,
         )
         .height(9)
-        .span(14),
+        .span(16),
         lines(
             STEPS_BY_SERVICE,
             "Steps of loops in the 10 minutes before each moment, of the services with any in this time range. Click a "
@@ -170,7 +170,7 @@ def _who() -> list[Builder[Panel]]:
         )
         .data_links([link("Conversations of this service", conversations(_OF_SERVICE))])
         .height(9)
-        .span(10),
+        .span(8),
     ]
 
 

@@ -349,7 +349,7 @@ def _of_column(column: Column) -> list[DynamicConfigValue]:
     # Not every row has a value of each query, nor each label.
     properties: dict[str, object] = {"noValue": "-"}
     if column.query:
-        properties |= {"unit": column.unit, "decimals": _DECIMALS.get(column.unit), "custom.width": 108}
+        properties |= {"unit": column.unit, "decimals": _DECIMALS.get(column.unit), "custom.width": 90}
     else:
         properties["custom.minWidth"] = 160
     if column.url:
