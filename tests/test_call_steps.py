@@ -24,7 +24,7 @@ class Limit(NamedTuple):
 LIMITS = {
     "begin + end": Limit(76.7, 157.6),
     "a guarded call": Limit(125.5, 439.7),
-    "a call that is sampled out": Limit(113.5, 268.3),
+    "a call that is sampled out": Limit(113.5, 297.8),
     "a call of a decorated function": Limit(126.5, 454.7),
     "an awaited call": Limit(134.5, 466.2),
     "a span that is no tool call": Limit(5.3, 137.5),

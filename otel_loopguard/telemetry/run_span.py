@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from hashlib import blake2b
 from time import time_ns
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 from opentelemetry import context as otel_context
 from opentelemetry import trace
 from opentelemetry.context import _SUPPRESS_INSTRUMENTATION_KEY
-from opentelemetry.trace import Status, StatusCode
+from opentelemetry.trace import NonRecordingSpan, SpanContext, Status, StatusCode, TraceFlags
 
 from otel_loopguard import semconv
 from otel_loopguard.engine.quoting import clean_name
@@ -20,8 +21,12 @@ if TYPE_CHECKING:
     from opentelemetry.trace import Span
     from typing_extensions import Self
 
+    from otel_loopguard.guard.turn import Turn
     from otel_loopguard.telemetry.providers import Providers
     from otel_loopguard.turns.scope import Scope
+
+_TRACE_ID_BYTES: Final = 16
+_SPAN_ID_BYTES: Final = 8
 
 
 class RunSpan(InContext):
@@ -34,8 +39,10 @@ class RunSpan(InContext):
         self._began = began
         self._calls_before = scope.turn.calls
         self.around = around
+        self.inside = trace.set_span_in_context(span, around)
+        """The context with the span."""
         # A span that is sampled out is not entered: other providers would drop their spans inside it.
-        self.context = trace.set_span_in_context(span, around) if span.is_recording() else None
+        self.context = self.inside if span.is_recording() else None
 
     @classmethod
     def start(cls, providers: Providers, scope: Scope, *, is_inside: bool = False) -> Self | None:
@@ -61,8 +68,10 @@ class RunSpan(InContext):
             name = f"{name} {clean_name(scope.agent_name)}"
         # ``NO_CALL``: our span processor ignores this span.
         ours = otel_context.set_value(CALL, NO_CALL, around)
-        began = time_ns()
-        span = providers.outlets().tracer.start_span(name, context=ours, attributes=attributes, start_time=began)
+        tracer, began = providers.outlets().tracer, time_ns()
+        if not has_parent:
+            ours = _in_trace_of(scope.turn, tracer, name, ours)
+        span = tracer.start_span(name, context=ours, attributes=attributes, start_time=began)
         return cls(providers, scope, span, around, began)
 
     def end(self, error: BaseException | None, how: str | None = None, *, idle: float = 0.0) -> None:
@@ -81,8 +90,7 @@ class RunSpan(InContext):
         if semconv.OPERATION_INVOKE_AGENT not in self._providers.unmeasured:
             calls = self._scope.turn.calls - self._calls_before
             seconds, agent = (ended - self._began) / 1e9, self._scope.agent_name
-            context = trace.set_span_in_context(self._span, self.around)
-            self._providers.outlets().meters.genai.agent_ran(seconds, calls, agent, error_type, context)
+            self._providers.outlets().meters.genai.agent_ran(seconds, calls, agent, error_type, self.inside)
 
 
 class TurnSpan:
@@ -96,8 +104,8 @@ class TurnSpan:
         self._span: RunSpan | None = span
         self.around = span.around
         """The context that the turn began in."""
-        self.context = span.context
-        """The context with the span; None if calls are not to be in it."""
+        self.context: Context | None = span.inside
+        """The context with the span, also if it is sampled out: then its calls are, too. None if it was dropped."""
 
     @classmethod
     def start(cls, providers: Providers, scope: Scope) -> None:
@@ -115,3 +123,20 @@ class TurnSpan:
         span, self._span = self._span, None
         if span is not None:
             span.end(error, how, idle=idle)
+
+
+def _in_trace_of(turn: Turn, tracer: Any, name: str, context: Context) -> Context:
+    """Return the context in which the spans that processes start of one shared turn are in one trace.
+
+    Its id, and that of a parent which nobody writes, are made from the turn's id, if the program has given that. The
+    sampler decides as for a span without a parent; it decides by the id of the trace, so all processes agree.
+    """
+    sampler = getattr(tracer, "sampler", None)  # the SDK's
+    if sampler is None or turn.cell is None or not turn.cell.names_turn:
+        return context
+    digest = blake2b(turn.id.encode("utf-8", "surrogatepass"), digest_size=_TRACE_ID_BYTES + _SPAN_ID_BYTES).digest()
+    trace_id, span_id = (int.from_bytes(part, "big") for part in (digest[:_TRACE_ID_BYTES], digest[_TRACE_ID_BYTES:]))
+    is_sampled = sampler.should_sample(context, trace_id, name).decision.is_sampled()
+    flags = TraceFlags(TraceFlags.SAMPLED if is_sampled else TraceFlags.DEFAULT)
+    parent = NonRecordingSpan(SpanContext(trace_id, span_id, is_remote=True, trace_flags=flags))
+    return trace.set_span_in_context(parent, context)

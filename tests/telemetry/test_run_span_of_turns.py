@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import openai
 import pytest
+from opentelemetry.sdk.trace.sampling import ParentBasedTraceIdRatio
 from opentelemetry.trace import StatusCode
 
 import otel_loopguard as loopguard
@@ -17,11 +18,13 @@ from otel_loopguard.testing import guarded
 from otel_loopguard.turns.runs import RunInfo
 from tests.models.scripts import Looping, Working, call
 from tests.models.server import Server
+from tests.store.memory import FlakyStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from opentelemetry.sdk.trace import ReadableSpan
+    from opentelemetry.sdk.trace.sampling import Sampler
 
     from otel_loopguard.testing import Recording
     from tests.models.scripts import Script
@@ -142,3 +145,42 @@ def test_nested_work_is_no_turn_of_its_own() -> None:
             ask_expert()
         assert len(of_turns(recording)) == 1
         assert recording.counted(semconv.METRIC_TURNS_ENDED) == 1
+
+
+def traces_of(turn_id: str | None, *, shared: bool = True, sampler: Sampler | None = None) -> set[int]:
+    """The traces of a turn's spans, of which another process has a part if it is shared."""
+    found = set()
+    for _ in range(2):  # each with providers and a guard of its own
+        with guarded(sampler=sampler) as recording:
+            assert recording.runtime is not None
+            recording.runtime.guard.store = FlakyStore() if shared else None
+            with loopguard.turn(turn_id=turn_id):
+                look("a")
+            found |= {span.context.trace_id for span in recording._spans.get_finished_spans()}
+    return found
+
+
+def test_a_shared_turn_is_one_trace_in_all_processes() -> None:
+    """If the program has given its id; turns of other ids, and those of one process, are traces of their own."""
+    assert len(traces_of("job 7")) == 1
+    assert traces_of("job 7") == traces_of("job 7") != traces_of("job 8")
+    assert len(traces_of(None)) == len(traces_of("job 7", shared=False)) == 2
+
+
+def test_all_processes_sample_a_shared_turn_alike() -> None:
+    """The sampler decides as without a parent, so that a share of the turns is kept, each one whole."""
+    half = ParentBasedTraceIdRatio(0.5)
+    kept = [traces_of(f"job {number}", sampler=half) for number in range(20)]
+    assert {len(traces) for traces in kept} == {0, 1}
+
+
+def test_a_shared_turn_in_a_span_stays_in_its_trace() -> None:
+    """The context of the program's own spans is stronger."""
+    with guarded() as recording:
+        assert recording.runtime is not None
+        recording.runtime.guard.store = FlakyStore()
+        with recording.tracer_provider.get_tracer("a worker").start_as_current_span("task"):
+            block()
+            with loopguard.turn(turn_id="job 7"):
+                look("a")
+        assert len({span.context.trace_id for span in recording._spans.get_finished_spans()}) == 1
