@@ -85,7 +85,9 @@ TURNS_OPEN: Final = _or_zero(total("", _open), _present)
 
 # --- now: who is looping ---------------------------------------------------------------------------------------------
 STEPS_NOW: Final = f"{_count(names.JOB, _steps, NOW)} or 0 * {select(recordings.PRESENT, _JOB)}"
-TURNS_NOW: Final = total(names.JOB, select(recordings.TURNS, _JOB))
+_turns: Final = total(names.JOB, select(recordings.TURNS, _JOB))
+# A turn that has looped for longer than ten minutes is not among those that began to.
+TURNS_NOW: Final = f"{total(names.JOB, _open)} > {_turns} or {_turns}"
 UNHINDERED_NOW: Final = f"{_count(names.JOB, _unhindered, NOW)} > 0"
 SINCE: Final = f"max by ({names.JOB}) ({select(names.LOOPS_OPEN_AGE, _JOB)}) > 0"
 WORST_TOOL: Final = (

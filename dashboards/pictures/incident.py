@@ -16,6 +16,7 @@ from tests.stack.harness.collector import Collector
 from tests.stack.harness.programs import ROOT
 
 PRICES: Final = """
+currency = "USD"
 [cost_per_million_tokens]
 "gpt-5*" = { input = 1.25, cached_input = 0.125, output = 10.0 }
 "gpt-5-mini*" = { input = 0.25, cached_input = 0.025, output = 2.0 }
@@ -38,7 +39,7 @@ def ended(folder: Path) -> float:
 
 def run(folder: Path, minutes: float) -> None:
     """Run all services for some minutes. Prometheus's data stay in the folder."""
-    folder.mkdir(parents=True)
+    folder.mkdir(parents=True, exist_ok=True)
     (folder / "prices.toml").write_text(PRICES, encoding="utf-8")
     collector = Collector(folder, LOOPGUARD_TRIPS_FLUSH_INTERVAL="15s")
     with ExitStack() as stopping:
