@@ -349,9 +349,9 @@ def _of_column(column: Column) -> list[DynamicConfigValue]:
     # Not every row has a value of each query, nor each label.
     properties: dict[str, object] = {"noValue": "-"}
     if column.query:
-        properties |= {"unit": column.unit, "decimals": _DECIMALS.get(column.unit), "custom.width": 90}
+        properties |= {"unit": column.unit, "decimals": _DECIMALS.get(column.unit), "custom.width": 104}
     else:
-        properties["custom.minWidth"] = 160
+        properties["custom.minWidth"] = 132
     if column.url:
         properties["links"] = [link(f"Conversations of this {column.heading.lower()}", column.url).build()]
     if column.runbook:
