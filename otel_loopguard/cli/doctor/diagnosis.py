@@ -65,8 +65,8 @@ class Diagnosis(NamedTuple):
             return "installed"
         if not codes.isdisjoint(_PARTLY):
             return "partly"
-        had_run = all(call["source"] == "messages" for report in self.reports for call in report["calls"])
-        return "ended" if had_run else "stopped"
+        sources = {call["source"] for report in self.reports for call in report["calls"]}
+        return "ended" if sources == {"messages"} else "stopped"
 
     @property
     def ok(self) -> bool:

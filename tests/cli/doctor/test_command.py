@@ -16,6 +16,7 @@ from threading import Thread
 
 import pytest
 
+from otel_loopguard.cli.doctor.diagnosis import Diagnosis
 from otel_loopguard.cli.doctor.endpoint import of_exporters
 from otel_loopguard.cli.doctor.finding_kinds import BREAKS, KINDS, OPEN, TELLS, WARNS, finding
 from otel_loopguard.cli.doctor.findings import _of_selftest
@@ -286,6 +287,15 @@ def test_loops_that_are_only_seen_in_requests_are_ended_and_not_refused(tmp_path
         program = [sys.executable, "-m", "tests.models.loops", "openai.chat", server.url, "task-1: who is it?"]
         found, done = examined(tmp_path, *program, more={"PYTHONPATH": str(ROOT)})
     assert (done.returncode, found["verdict"]) == (0, "ended"), done.stderr
+
+
+@pytest.mark.parametrize(
+    ("sources", "verdict"), [(["messages"], "ended"), (["messages", "run"], "stopped"), ([], "stopped")]
+)
+def test_one_call_of_an_executor_is_enough_to_say_stopped(sources, verdict):
+    """Calls that only spans of others show have no source, and were not read in requests."""
+    reports = [{"calls": [{"source": source} for source in sources]}]
+    assert Diagnosis([], reports, {}, 0).verdict == verdict
 
 
 def test_input_is_the_programs(tmp_path):
