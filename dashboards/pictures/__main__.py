@@ -31,6 +31,7 @@ IMAGES: Final = ROOT / "docs" / "images"
 DESKTOP: Final = (1600, 900)
 PHONE: Final = (400, 900)
 RANGE: Final = 15
+"""Minutes of the dashboards' time range."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-// The whole page. Python calls window.draw with a state, and waits until window.drawn is true.
+// The whole page. Python calls window.draw with a state, and waits until no panel is marked as waiting.
 
 import { createTheme, ThemeContext } from '@grafana/data';
 import { GlobalStyles } from '@grafana/ui';

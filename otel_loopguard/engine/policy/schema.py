@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -46,11 +47,9 @@ def _choice(*words: str) -> Setting:
 
 
 def _currency(value: Any) -> str | None:
-    is_code = isinstance(value, str) and len(value) == _LETTERS and value.isascii() and value.isupper()
-    return value if is_code and value.isalpha() else None
+    return value if isinstance(value, str) and re.fullmatch("[A-Z]{3}", value) else None
 
 
-_LETTERS = 3
 KINDS = tuple(str(kind) for kind in Kind)
 
 ABORT_AFTER = 10
