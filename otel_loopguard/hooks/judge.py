@@ -1,0 +1,218 @@
+"""Judge the calls of coding agents: each agent of a session is a turn, from the user's message to the answer."""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from threading import Lock
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from otel_loopguard.errors import ToolLoopError
+from otel_loopguard.hooks.events import (
+    After,
+    Answer,
+    Batch,
+    Before,
+    Choosing,
+    Place,
+    Prompt,
+    SessionOver,
+    Stopping,
+)
+from otel_loopguard.instrumentation.call import GuardedCall
+from otel_loopguard.instrumentation.targets import Reading, ToolAdapter
+from otel_loopguard.turns.runs import RunInfo
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from otel_loopguard.engine.vocabulary import Outcome, ToolCall
+    from otel_loopguard.hooks.events import Event
+    from otel_loopguard.hooks.programs.program import Program
+    from otel_loopguard.instrumentation.runtime import Runtime
+    from otel_loopguard.turns.runs import OpenRun
+    from otel_loopguard.turns.scope import Scope
+
+_MOST_AGENTS: Final = 1_000
+_MOST_OPEN: Final = 1_000
+"""Calls of one agent that have begun, and of which no end was told."""
+_NOTHING: Final = Answer()
+
+
+class _Told(NamedTuple):
+    """An outcome, and the sentence that goes to the model beside it."""
+
+    outcome: Outcome
+    sentence: str = ""
+
+
+_ADAPTER: Final = ToolAdapter(
+    read=lambda instance, args, kwargs: instance,  # noqa: ARG005 - never asked: the call is read from a hook
+    answer=lambda reading, content, error: content,  # noqa: ARG005 - the signature of ToolAdapter
+    outcome=lambda reading, told: told.outcome,  # noqa: ARG005 - as above
+    annotate=lambda reading, told, text: told._replace(sentence=text),  # noqa: ARG005 - as above
+    error=lambda: ToolLoopError,
+)
+
+
+class Judge:
+    """Keeps the turns of all agents, and answers hooks. The oldest agents are forgotten first. Threads may share it."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+        self._lock = Lock()
+        self._agents: OrderedDict[tuple[str, str, str], _Agent] = OrderedDict()
+
+    def answer(self, program: Program, name: str, told: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the answer to the hook of this name. After a fault it is empty: the call runs."""
+        with self._runtime.shield("hook.read"):
+            event = program.read(name, told)
+            if event is not None:
+                return program.write(name, self._answer(program, event))
+        return {}
+
+    def _answer(self, program: Program, event: Event) -> Answer:
+        if isinstance(event, SessionOver):
+            self._forget(program, event.place.session)
+            return _NOTHING
+        agent = self._agent(program, event.place)
+        with agent.lock:
+            return agent.answer(event)
+
+    def _agent(self, program: Program, place: Place) -> _Agent:
+        key = (program.name, place.session, place.agent)
+        with self._lock:
+            agent = self._agents.get(key)
+            if agent is None:
+                agent = self._agents[key] = _Agent(self._runtime, program, place)
+            self._agents.move_to_end(key)
+            forgotten = self._agents.popitem(last=False)[1] if len(self._agents) > _MOST_AGENTS else None
+        if forgotten is not None:
+            with forgotten.lock:
+                forgotten.end_turn()
+        return agent
+
+    def _forget(self, program: Program, session: str) -> None:
+        with self._lock:
+            over = [key for key in self._agents if key[:2] == (program.name, session)]
+            agents = [self._agents.pop(key) for key in over]
+        for agent in agents:
+            with agent.lock:
+                agent.end_turn()
+
+    def close(self) -> None:
+        """End all turns."""
+        with self._lock:
+            agents = list(self._agents.values())
+            self._agents.clear()
+        for agent in agents:
+            with agent.lock:
+                agent.end_turn()
+
+
+class _Agent:
+    """An agent of a session: its turn, and the calls that have begun. The caller holds ``lock``."""
+
+    def __init__(self, runtime: Runtime, program: Program, place: Place) -> None:
+        self.lock = Lock()
+        self._runtime = runtime
+        self._program = program
+        self._info = RunInfo("/".join(filter(None, (place.session, place.agent))), program.name)
+        self._turn = ""
+        """The program's id of the user's message."""
+        self._run: OpenRun | None = None
+        self._open: OrderedDict[object, deque[GuardedCall]] = OrderedDict()
+        self._seen: set[str] = set()
+        """The ids of calls since the last batch that had hooks of their own."""
+
+    def answer(self, event: Event) -> Answer:
+        """Take an event, and return what the program is told."""
+        turn = event.place.turn
+        if turn != self._turn or (isinstance(event, Prompt) and not turn):
+            self.end_turn()
+            self._turn = turn
+        if isinstance(event, Before):
+            return self._before(event.call)
+        if isinstance(event, After):
+            return self._after(event.call, event.outcome)
+        if isinstance(event, Batch):
+            return self._batch(event)
+        if isinstance(event, Choosing):
+            return Answer(withdraws=self._run is not None and self._run.scope.turn.conclude() is not None)
+        if isinstance(event, Stopping):
+            self.end_turn()
+        return _NOTHING
+
+    def _before(self, call: ToolCall) -> Answer:
+        guarded = self._begun(call)
+        if isinstance(guarded, Answer):
+            return guarded
+        self._open.setdefault(_key(call), deque()).append(guarded)
+        if len(self._open) > _MOST_OPEN:
+            for lost in self._open.popitem(last=False)[1]:
+                lost.end()
+        return _NOTHING
+
+    def _begun(self, call: ToolCall) -> GuardedCall | Answer:
+        """Begin a call. Return it, not ended, if it may run; else what the program is told."""
+        if call.call_id is not None:
+            self._seen.add(call.call_id)
+        guarded = GuardedCall(
+            self._runtime, _ADAPTER, Reading(call, agent_name=self._program.name), self._scope(), None
+        )
+        try:
+            guarded.__enter__()
+        except ToolLoopError as error:
+            return Answer(refusal=str(error), ends=True)
+        if guarded.answered:
+            guarded.__exit__(None, None, None)
+            return Answer(refusal=str(guarded.answer))
+        guarded.suspend()
+        return guarded
+
+    def _after(self, call: ToolCall, outcome: Outcome) -> Answer:
+        waiting = self._open.get(_key(call))
+        if waiting:
+            guarded: GuardedCall | Answer = waiting.popleft()
+            if not waiting:
+                del self._open[_key(call)]
+        else:  # nobody asked before it ran
+            guarded = self._begun(call)
+        if isinstance(guarded, Answer):
+            return guarded._replace(refusal="", sentence=guarded.refusal)
+        told = guarded.result(_Told(outcome))
+        guarded.__exit__(None, None, None)
+        return Answer(sentence=told.sentence)
+
+    def _batch(self, event: Batch) -> Answer:
+        """Judge the calls that had no hook of their own: their tools do not exist, or their arguments are not valid."""
+        sentences, ends, seen = [], False, self._seen
+        self._seen = set()
+        for call, outcome in event.calls:
+            if call.call_id is not None and call.call_id not in seen:
+                answer = self._after(call._replace(known_tools=()), outcome)
+                sentences.append(answer.sentence)
+                ends = ends or answer.ends
+        self._seen.clear()
+        return Answer(sentence="\n".join(filter(None, sentences)), ends=ends)
+
+    def _scope(self) -> Scope:
+        if self._run is None:
+            self._run = self._runtime.runs.open(self._info)
+            self._runtime.begin_span(self._run.scope)
+        return self._run.scope
+
+    def end_turn(self) -> None:
+        """End the turn, and the calls of which no end was told."""
+        for calls in self._open.values():
+            for call in calls:
+                call.end()
+        self._open.clear()
+        self._seen.clear()
+        run, self._run = self._run, None
+        if run is not None:
+            self._runtime.runs.close(run)
+
+
+def _key(call: ToolCall) -> object:
+    """Return the model's id of a call; where the program tells none, its name and arguments."""
+    return call.call_id if call.call_id is not None else (call.tool, repr(call.arguments))

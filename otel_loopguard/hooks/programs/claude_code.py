@@ -1,0 +1,10 @@
+"""Claude Code, and the Claude Agent SDK, which brings it."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from otel_loopguard.hooks.programs import snake_case
+from otel_loopguard.hooks.programs.program import Program
+
+PROGRAM = Program("claude-code", "Claude Code", partial(snake_case.read, turn="prompt_id"), snake_case.write_with_end)

@@ -1,0 +1,32 @@
+"""The description of a coding agent: how its hooks are read and answered."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from otel_loopguard.hooks.events import Answer, Event
+
+Told: TypeAlias = "Mapping[str, Any]"
+"""The JSON that a hook gets."""
+
+
+@dataclass(frozen=True)
+class Program:
+    """A coding agent whose hooks are known. The functions may raise: the caller holds the shield."""
+
+    name: str
+    """As in ``otel-loopguard hooks install NAME``."""
+    title: str
+    read: Callable[[str, Told], Event | None]
+    """Return what the hook of this name tells; None if the guard does not need it."""
+    write: Callable[[str, Answer], dict[str, Any]]
+    """Return the JSON that the program understands as this answer to the hook of this name. A key that it does not know
+    may make it run the call."""
+    ends_by_answer: bool = True
+    """True if an answer ends the run; else only a signal does, as Ctrl-C sends it."""
+    withdraws_tools: bool = False
+    """True if an answer withdraws the tools for one request; else the model is only asked for its answer."""

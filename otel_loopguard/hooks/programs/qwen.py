@@ -1,0 +1,16 @@
+"""Qwen Code. It sends the prompt's event before each request, with the id of the same prompt."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from otel_loopguard.hooks.programs import snake_case
+from otel_loopguard.hooks.programs.program import Program
+
+PROGRAM = Program(
+    "qwen",
+    "Qwen Code",
+    partial(snake_case.read, turn="prompt_id", call_id="tool_call_id"),
+    snake_case.write,
+    ends_by_answer=False,
+)

@@ -1,0 +1,78 @@
+"""Read and answer hooks of the form that Claude Code began and others took over: snake_case, one object an event."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+import orjson
+
+from otel_loopguard.engine.vocabulary import Outcome, ToolCall
+from otel_loopguard.hooks.events import After, Batch, Before, Place, Prompt, SessionOver, Stopping
+
+if TYPE_CHECKING:
+    from otel_loopguard.hooks.events import Answer, Event
+    from otel_loopguard.hooks.programs.program import Told
+
+_VOLATILE: Final = re.compile(r"(?<=<shellId: )\d+|(?<=Process Group PGID: )\d+")
+"""Numbers that a program writes into each result anew: Copilot's, and Gemini's."""
+
+
+def place_of(told: Told, *, turn: str = "") -> Place:
+    """Return the place of a hook. ``turn``: the key of the program's id of the user's message."""
+    return Place(str(told["session_id"]), str(told.get("agent_id") or ""), str(told.get(turn) or "") if turn else "")
+
+
+def call_of(told: Told, call_id: str = "tool_use_id") -> ToolCall:
+    """Return the call of a hook. ``call_id``: the key of the model's id of it."""
+    found = told.get(call_id)
+    return ToolCall(str(told["tool_name"]), told.get("tool_input"), None if found is None else str(found))
+
+
+def text_of(result: Any) -> str:
+    """Return a result as text: without the numbers that the program adds, and objects with sorted keys."""
+    text = result if isinstance(result, str) else orjson.dumps(result, option=orjson.OPT_SORT_KEYS).decode()
+    return _VOLATILE.sub("", text)
+
+
+def outcome_of(told: Told) -> Outcome:
+    """Return the outcome in a hook after a call: its result, or its error."""
+    error = told.get("error")
+    if error:
+        return Outcome(error=text_of(error), cancelled=told.get("is_interrupt") is True)
+    result = told.get("tool_response")
+    failed = isinstance(result, dict) and (result.get("isError") is True or result.get("is_error") is True)
+    return Outcome(text_of(result), is_error=True if failed else None)
+
+
+def read(name: str, told: Told, *, turn: str, call_id: str = "tool_use_id") -> Event | None:
+    """Return what a hook tells: the names of Claude Code's events, which Codex and Qwen Code have, too."""
+    place = place_of(told, turn=turn)
+    if name == "PreToolUse":
+        return Before(place, call_of(told, call_id))
+    if name in ("PostToolUse", "PostToolUseFailure"):
+        return After(place, call_of(told, call_id), outcome_of(told))
+    if name == "PostToolBatch":
+        calls = told.get("tool_calls") or ()
+        return Batch(place, tuple((call_of(one, call_id), outcome_of(one)) for one in calls))
+    if name == "UserPromptSubmit":
+        return Prompt(place)
+    if name in ("Stop", "StopFailure", "SubagentStop"):
+        return Stopping(place)
+    return SessionOver(place) if name == "SessionEnd" else None
+
+
+def write(name: str, answer: Answer) -> dict[str, Any]:
+    """Return a refusal, or a sentence beside the result, without a word on the run's end."""
+    if answer.refusal:
+        decided = {"permissionDecision": "deny", "permissionDecisionReason": answer.refusal}
+        return {"hookSpecificOutput": {"hookEventName": name, **decided}}
+    if answer.sentence:
+        return {"hookSpecificOutput": {"hookEventName": name, "additionalContext": answer.sentence}}
+    return {}
+
+
+def write_with_end(name: str, answer: Answer) -> dict[str, Any]:
+    """Return the same, for a program that ends its run when it is told so."""
+    end = {"continue": False, "stopReason": answer.refusal or answer.sentence} if answer.ends else {}
+    return {**end, **write(name, answer)}

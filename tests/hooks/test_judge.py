@@ -1,0 +1,82 @@
+"""The judge of coding agents, asked as the hooks of each program ask it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from otel_loopguard import semconv
+from otel_loopguard.hooks.judge import Judge
+from otel_loopguard.hooks.programs import programs
+from otel_loopguard.testing import guarded
+from tests.hooks.asking import ASKERS, Asker
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from otel_loopguard.testing import Recording
+
+
+@pytest.fixture
+def recording() -> Iterator[Recording]:
+    """The telemetry of a guard."""
+    with guarded(clock=lambda: 0.0) as found:
+        yield found
+
+
+@pytest.fixture(params=sorted(programs()))
+def agent(request: Any, recording: Recording) -> Asker:
+    """A session of each program."""
+    assert recording.runtime is not None
+    return ASKERS[request.param](Judge(recording.runtime), "s1")
+
+
+def test_every_program_is_asked() -> None:
+    """A program without an asker would be tested by nothing."""
+    assert ASKERS.keys() == programs().keys()
+
+
+def test_an_agent_that_only_repeats_itself_is_told_refused_and_ended(agent: Asker) -> None:
+    """The call runs twice; the second result has a sentence; then refusals, and the end."""
+    agent.prompt()
+    answers = [agent.call("read_file", {"path": "a.txt"}, "the text") for _ in range(13)]
+    assert [answer.ran for answer in answers] == [True, True, *[False] * 11]
+    assert "[loopguard]" in answers[1].read
+    assert all("tool_loop_detected" in answer.read for answer in answers[2:12])
+    assert answers[12].is_end or not agent.program.ends_by_answer
+
+
+def test_new_work_is_left_alone(agent: Asker) -> None:
+    """Different calls, a changed file that is read again, and the same call for another message of the user."""
+    agent.prompt()
+    texts = [agent.call("read_file", {"path": f"{number}.txt"}, f"text {number}").read for number in range(8)]
+    assert texts == [f"text {number}" for number in range(8)]
+    for number in range(6):
+        assert agent.call("write_file", {"path": "a.txt", "text": f"{number}"}, "written").read == "written"
+        assert agent.call("read_file", {"path": "a.txt"}, f"text {number}").read == f"text {number}"
+    for _ in range(5):
+        agent.prompt()
+        assert agent.call("read_file", {"path": "b.txt"}, "the same").read == "the same"
+
+
+def test_calls_have_spans_and_are_counted(agent: Asker, recording: Recording) -> None:
+    """As those of an executor: by how they ended, in the trace of their turn."""
+    agent.prompt()
+    for _ in range(4):
+        agent.call("read_file", {"path": "a.txt"}, "the text")
+    agent.call("read_file", {"path": "b.txt"}, None, error="no such file")
+    agent.stop()
+    assert recording.outcomes == ["executed", "nudged", "blocked", "blocked", "failed"]
+    assert len({span.context.trace_id for span in recording.spans}) == 1
+    assert recording.counted(semconv.METRIC_TURNS_ENDED) == 1
+
+
+def test_a_call_in_an_unknown_form_runs(recording: Recording) -> None:
+    """The answer is empty, and the fault is counted."""
+    assert recording.runtime is not None
+    judge = Judge(recording.runtime)
+    for program in programs().values():
+        for name in ("PreToolUse", "BeforeTool", "preToolUse", "tool.execute.before", "Nothing"):
+            for told in ({}, {"session_id": 7}, {"session_id": "s", "tool_name": None, "tool_input": 7}):
+                assert judge.answer(program, name, told) in ({}, judge.answer(program, name, told))
