@@ -1,0 +1,140 @@
+"""Serve the judge to hooks: by HTTP on a Unix socket of its user, and on a loopback port for programs with HTTP hooks.
+
+``POST /PROGRAM/EVENT`` with the JSON of a hook; the body of the answer is the JSON that the program reads. On the port
+the path begins with a token, because every user of the machine can connect to it. Whatever is wrong with a request, it
+is answered with status 200 and nothing in it: a hook that fails must not stop a tool.
+"""
+
+from __future__ import annotations
+
+import hmac
+import logging
+import os
+import socket
+import struct
+import time
+from contextlib import suppress
+from http.server import BaseHTTPRequestHandler
+from socketserver import TCPServer, ThreadingMixIn, UnixStreamServer
+from threading import Thread
+from typing import TYPE_CHECKING, Any, Final
+
+import orjson
+
+from otel_loopguard.hooks.programs import programs
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from otel_loopguard.hooks.judge import Judge
+
+logger = logging.getLogger("otel_loopguard")
+
+MOST_BYTES: Final = 32 * 1024 * 1024
+"""The longest body that is read. A result of a tool may be long."""
+_PATIENCE: Final = 5.0
+"""Seconds that a request may take to come."""
+
+
+class HookServer:
+    """The two servers of one judge."""
+
+    def __init__(self, judge: Judge, path: Path, token: str) -> None:
+        """Bind a new socket at the path, for its owner only, and a free port of the loopback. May raise ``OSError``."""
+        self.last_used = time.monotonic()
+        before = os.umask(0o177)
+        try:
+            self._unix = _UnixServer(str(path), _Handler)
+        finally:
+            os.umask(before)
+        self._tcp = _TcpServer(("127.0.0.1", 0), _Handler)
+        self._path = path
+        for server in (self._unix, self._tcp):
+            server.judge, server.owner = judge, self
+        self._tcp.token = token
+
+    @property
+    def port(self) -> int:
+        """The loopback port."""
+        return int(self._tcp.server_address[1])
+
+    def start(self) -> None:
+        """Serve from now on."""
+        for server in (self._unix, self._tcp):
+            Thread(target=server.serve_forever, args=(0.1,), name="loopguard-hooks", daemon=True).start()
+
+    def stop(self) -> None:
+        """Take no more hooks, and remove the socket."""
+        for server in (self._unix, self._tcp):
+            server.shutdown()
+            server.server_close()
+        with suppress(OSError):
+            self._path.unlink()
+
+
+class _Server(ThreadingMixIn):
+    daemon_threads = True
+    judge: Judge
+    owner: HookServer
+    token = ""
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say nothing: a program that was ended has closed its connection."""
+
+
+class _UnixServer(_Server, UnixStreamServer):
+    request_queue_size = 128
+
+    def verify_request(self, request: Any, client_address: Any) -> bool:  # noqa: ARG002 - the signature of the base
+        """Return True for a process of the same user. Other systems have the permissions of the socket alone."""
+        if not hasattr(socket, "SO_PEERCRED"):
+            return True
+        credentials = request.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+        return bool(struct.unpack("3i", credentials)[1] == os.getuid())
+
+
+class _TcpServer(_Server, TCPServer):
+    request_queue_size = 128
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    timeout = _PATIENCE
+    server: Any
+
+    def do_POST(self) -> None:
+        """Answer a hook."""
+        body = b""
+        try:
+            size = int(self.headers.get("content-length") or 0)
+            if size <= MOST_BYTES:
+                body = self._answer(self.rfile.read(size))
+            else:
+                self.close_connection = True
+        except ValueError:
+            self.close_connection = True
+        self.send_response(200)
+        self.send_header("content-type", "application/json")
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def _answer(self, body: bytes) -> bytes:
+        *before, name, event = ["", "", *self.path.strip("/").split("/")]
+        token = before[-1] if before else ""
+        program = programs().get(name)
+        if program is None or not hmac.compare_digest(token.encode(), self.server.token.encode()):
+            return b""
+        told = orjson.loads(body)
+        if not isinstance(told, dict):
+            return b""
+        self.server.owner.last_used = time.monotonic()
+        answer = self.server.judge.answer(program, str(told.get("hook_event_name") or event), told)
+        return orjson.dumps(answer) if answer else b""
+
+    def address_string(self) -> str:
+        """Return the peer: a Unix socket has none."""
+        return "local"
+
+    def log_message(self, *_: object) -> None:
+        """Log nothing."""
