@@ -43,6 +43,7 @@ COMMANDS = (
     Command("calibrate", "make a policy from good runs, proven on runs that were held out", "calibrate.command"),
     Command("demo", "show an agent in each kind of loop, and the guard stopping it", "demo.command"),
     Command("doctor", "check that loops are stopped here or in your program; name the remedy if not", "doctor.command"),
+    Command("hooks", "guard coding agents, such as Claude Code and Codex, by their hooks", "hooks"),
     Command("policy", "check a policy file; show a policy and the source of each value", "policy"),
     Command("replay", "judge recorded runs or exported spans by a policy, and show its decisions", "replay.command"),
     Command("run", "run a program with the guard on; say at its end which loops were stopped", "run.command"),

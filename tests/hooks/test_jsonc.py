@@ -26,7 +26,7 @@ OURS = {"hooks": [{"command": "ours"}]}
 
 def is_ours(item: Any) -> bool:
     """True for the entry that the tests add."""
-    return item == OURS
+    return bool(item == OURS)
 
 
 @pytest.mark.parametrize(

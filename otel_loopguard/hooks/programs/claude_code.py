@@ -5,6 +5,18 @@ from __future__ import annotations
 from functools import partial
 
 from otel_loopguard.hooks.programs import snake_case
-from otel_loopguard.hooks.programs.program import Program
+from otel_loopguard.hooks.programs.program import Program, Registration, command_hook
 
-PROGRAM = Program("claude-code", "Claude Code", partial(snake_case.read, turn="prompt_id"), snake_case.write_with_end)
+PROGRAM = Program(
+    "claude-code",
+    "Claude Code",
+    partial(snake_case.read, turn="prompt_id"),
+    snake_case.write_with_end,
+    Registration(
+        ".claude/settings.json",
+        ".claude/settings.json",
+        (*snake_case.CALLS, "PostToolBatch", "UserPromptSubmit", "Stop", "SubagentStop", "SessionEnd"),
+        command_hook(5),
+        starts="SessionStart",
+    ),
+)

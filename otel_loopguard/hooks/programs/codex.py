@@ -5,8 +5,20 @@ from __future__ import annotations
 from functools import partial
 
 from otel_loopguard.hooks.programs import snake_case
-from otel_loopguard.hooks.programs.program import Program
+from otel_loopguard.hooks.programs.program import Program, Registration, command_hook
 
 PROGRAM = Program(
-    "codex", "Codex CLI", partial(snake_case.read, turn="turn_id"), snake_case.write, ends_by_answer=False
+    "codex",
+    "Codex CLI",
+    partial(snake_case.read, turn="turn_id"),
+    snake_case.write,
+    Registration(
+        ".codex/hooks.json",
+        ".codex/hooks.json",
+        ("PreToolUse", "PostToolUse", "UserPromptSubmit", "Stop", "SubagentStop", "SessionEnd"),
+        command_hook(5),
+        starts="SessionStart",
+        still="trust the hooks once: start codex, and look at them with /hooks. Until then codex runs none of them.",
+    ),
+    ends_by_answer=False,
 )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from otel_loopguard.engine.vocabulary import Outcome, ToolCall
 from otel_loopguard.hooks.events import After, Before, Place, Prompt, SessionOver, Stopping
 from otel_loopguard.hooks.programs import snake_case
-from otel_loopguard.hooks.programs.program import Program
+from otel_loopguard.hooks.programs.program import Program, Registration
 
 if TYPE_CHECKING:
     from otel_loopguard.hooks.events import Answer, Event
@@ -47,4 +47,25 @@ def _write(name: str, answer: Answer) -> dict[str, Any]:  # noqa: ARG001 - the s
     return {"additionalContext": answer.sentence} if answer.sentence else {}
 
 
-PROGRAM = Program("copilot", "Copilot CLI", _read, _write, ends_by_answer=False)
+def _entry(_: str, command: str) -> Any:
+    return {"type": "command", "bash": command, "timeoutSec": 5}
+
+
+PROGRAM = Program(
+    "copilot",
+    "Copilot CLI",
+    _read,
+    _write,
+    Registration(
+        ".copilot/hooks/otel-loopguard.json",
+        ".github/hooks/otel-loopguard.json",
+        (
+            "preToolUse", "postToolUse", "postToolUseFailure", "userPromptSubmitted", "agentStop", "subagentStop",
+            "sessionEnd",
+        ),
+        _entry,
+        empty='{\n  "version": 1\n}\n',
+        starts="sessionStart",
+    ),
+    ends_by_answer=False,
+)  # fmt: skip

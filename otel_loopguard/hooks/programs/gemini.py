@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from otel_loopguard.engine.vocabulary import Outcome
 from otel_loopguard.hooks.events import After, Before, Choosing, Prompt, SessionOver, Stopping
 from otel_loopguard.hooks.programs import snake_case
-from otel_loopguard.hooks.programs.program import Program
+from otel_loopguard.hooks.programs.program import Program, Registration, command_hook
 
 if TYPE_CHECKING:
     from otel_loopguard.hooks.events import Answer, Event
@@ -49,4 +49,17 @@ def _write(name: str, answer: Answer) -> dict[str, Any]:
     return {**end, "decision": "deny", "reason": answer.refusal}
 
 
-PROGRAM = Program("gemini", "Gemini CLI", _read, _write, withdraws_tools=True)
+PROGRAM = Program(
+    "gemini",
+    "Gemini CLI",
+    _read,
+    _write,
+    Registration(
+        ".gemini/settings.json",
+        ".gemini/settings.json",
+        ("BeforeTool", "AfterTool", "BeforeAgent", "AfterAgent", "BeforeToolSelection", "SessionEnd"),
+        command_hook(5_000, matcher="*"),
+        starts="SessionStart",
+    ),
+    withdraws_tools=True,
+)

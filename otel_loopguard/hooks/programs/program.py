@@ -15,6 +15,35 @@ Told: TypeAlias = "Mapping[str, Any]"
 
 
 @dataclass(frozen=True)
+class Registration:
+    """The place and the form of a program's own settings for hooks."""
+
+    user: str
+    """The file of the user, below the home directory."""
+    project: str
+    """The file of a project, below its folder."""
+    events: tuple[str, ...]
+    """The events that the guard needs."""
+    entry: Callable[[str, str], Any]
+    """Return the item of ``hooks.EVENT`` that runs a command: given the event and the command."""
+    empty: str = "{}\n"
+    """A file of settings without anything."""
+    starts: str = ""
+    """The event at which the judge is started; empty if there is none."""
+    still: str = ""
+    """What the user has to do beside; empty if nothing."""
+
+
+def command_hook(timeout: int, **more: str) -> Callable[[str, str], Any]:
+    """Return the entry of Claude Code's form, with this timeout in the program's unit."""
+
+    def entry(_: str, command: str) -> Any:
+        return {**more, "hooks": [{"type": "command", "command": command, "timeout": timeout}]}
+
+    return entry
+
+
+@dataclass(frozen=True)
 class Program:
     """A coding agent whose hooks are known. The functions may raise: the caller holds the shield."""
 
@@ -26,6 +55,8 @@ class Program:
     write: Callable[[str, Answer], dict[str, Any]]
     """Return the JSON that the program understands as this answer to the hook of this name. A key that it does not know
     may make it run the call."""
+    registration: Registration | None = None
+    """None if its hooks are not registered in a file of settings."""
     ends_by_answer: bool = True
     """True if an answer ends the run; else only a signal does, as Ctrl-C sends it."""
     withdraws_tools: bool = False

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from otel_loopguard.hooks.events import Answer, Event
     from otel_loopguard.hooks.programs.program import Told
 
+CALLS: Final = ("PreToolUse", "PostToolUse", "PostToolUseFailure")
 _VOLATILE: Final = re.compile(r"(?<=<shellId: )\d+|(?<=Process Group PGID: )\d+")
 """Numbers that a program writes into each result anew: Copilot's, and Gemini's."""
 

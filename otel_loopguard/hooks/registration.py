@@ -1,0 +1,179 @@
+"""Write our hooks into a program's own settings, and take them out again."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+import shlex
+import sys
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import orjson
+
+from otel_loopguard.errors import LoopGuardError
+from otel_loopguard.hooks import jsonc
+from otel_loopguard.private_files import write_private
+
+if TYPE_CHECKING:
+    from otel_loopguard.hooks.home import Home
+    from otel_loopguard.hooks.programs.program import Program, Registration
+
+_SECONDS: Final = 0.2
+"""The time that a hook waits for the judge at most."""
+_MARK: Final = "otel-loopguard hook"
+"""The comment in each command, by which it is found again."""
+_RECORD: Final = "installed.json"
+
+
+class Change(NamedTuple):
+    """A file of settings before and after; None if it is not there."""
+
+    path: Path
+    before: bytes | None
+    after: bytes | None
+
+
+def installed(program: Program, root: Path, home: Home, *, is_project: bool) -> Change:
+    """Return the change that registers our hooks in the settings below ``root``. Ours that are there are replaced.
+
+    Raise ``LoopGuardError`` if the file has another form.
+    """
+    registration, path = _place(program, root, is_project=is_project)
+    before = _read(path)
+    try:
+        is_new = before is None or not before.strip()
+        text = registration.empty if is_new else _cleaned(registration, _text(path, before or b""))
+        for event in registration.events:
+            command = _asking(program, event, home)
+            text = jsonc.appended(text, ("hooks", event), registration.entry(event, command))
+        if registration.starts:
+            entry = registration.entry(registration.starts, _starting())
+            text = jsonc.appended(text, ("hooks", registration.starts), entry)
+    except ValueError as error:
+        raise LoopGuardError(f"{path}: {error}. It was left as it is") from error
+    return Change(path, before, text.encode())
+
+
+def uninstalled(program: Program, root: Path, home: Home, *, is_project: bool) -> Change:
+    """Return the change that takes our hooks out. A file that nobody else has edited is as it was, byte for byte."""
+    registration, path = _place(program, root, is_project=is_project)
+    before = _read(path)
+    if before is None:
+        return Change(path, None, None)
+    record = _records(home).get(str(path))
+    if record is not None and record["after"] == _digest(before):
+        return Change(path, before, None if record["before"] is None else base64.b64decode(record["before"]))
+    try:
+        text = _cleaned(registration, _text(path, before))
+    except ValueError as error:
+        raise LoopGuardError(f"{path}: {error}. It was left as it is") from error
+    is_empty = jsonc.parsed(text).plain == jsonc.parsed(registration.empty).plain
+    return Change(path, before, None if is_empty and record is not None and record["before"] is None else text.encode())
+
+
+def is_installed(program: Program, root: Path, *, is_project: bool) -> bool:
+    """Return True if our hooks are in the settings below ``root``."""
+    _, path = _place(program, root, is_project=is_project)
+    return _MARK.encode() in (_read(path) or b"")
+
+
+def write(change: Change, home: Home) -> None:
+    """Write the file as a whole, and note what it was. Raise ``LoopGuardError`` if it cannot be written."""
+    home.make()
+    records = _records(home)
+    if change.after is None:
+        records.pop(str(change.path), None)
+        with suppress(FileNotFoundError):
+            change.path.unlink()
+    else:
+        try:
+            _replace(change.path, change.after)
+        except OSError as error:
+            raise LoopGuardError(f"{change.path} cannot be written: {error.strerror or error}") from error
+        if _MARK.encode() in change.after:
+            kept = records.get(str(change.path), {"before": _encoded(change.before)})
+            before = kept["before"] if _MARK.encode() in (change.before or b"") else _encoded(change.before)
+            records[str(change.path)] = {"before": before, "after": _digest(change.after)}
+        else:
+            records.pop(str(change.path), None)
+    write_private(home.folder / _RECORD, orjson.dumps(records, option=orjson.OPT_INDENT_2))
+
+
+def _place(program: Program, root: Path, *, is_project: bool) -> tuple[Registration, Path]:
+    if program.registration is None:
+        raise LoopGuardError(f"{program.title} has no settings for hooks")
+    return program.registration, root / (program.registration.project if is_project else program.registration.user)
+
+
+def _asking(program: Program, event: str, home: Home) -> str:
+    """Return the command of a hook: it asks the judge, and says nothing if there is no answer in time."""
+    where = f"--unix-socket {shlex.quote(str(home.socket))} http://judge/{program.name}/{event}"
+    return f"curl -s -m {_SECONDS} --data-binary @- {where} 2>/dev/null || : # {_MARK}"
+
+
+def _starting() -> str:
+    command = Path(sys.executable).with_name("otel-loopguard")
+    return f"{shlex.quote(str(command))} hooks serve --background 2>/dev/null || : # {_MARK}"
+
+
+def _cleaned(registration: Registration, text: str) -> str:
+    events = (*registration.events, *([registration.starts] if registration.starts else ()))
+    for event in events:
+        text = jsonc.without(text, ("hooks", event), _is_ours)
+    return text
+
+
+def _is_ours(item: Any) -> bool:
+    return _MARK in orjson.dumps(item).decode()
+
+
+def _read(path: Path) -> bytes | None:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise LoopGuardError(f"{path} cannot be read: {error.strerror or error}") from error
+
+
+def _text(path: Path, content: bytes) -> str:
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise LoopGuardError(f"{path} is not in UTF-8. It was left as it is") from error
+
+
+def _replace(path: Path, content: bytes) -> None:
+    """Write beside the file, and rename: a program never reads half of it. A link stays one, and so do permissions."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path = path.resolve()
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            os.fchmod(file.fileno(), path.stat().st_mode & 0o777 if path.exists() else 0o600)
+        os.replace(name, path)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(name)
+        raise
+
+
+def _records(home: Home) -> dict[str, Any]:
+    with suppress(OSError, ValueError):
+        found = orjson.loads((home.folder / _RECORD).read_bytes())
+        if isinstance(found, dict):
+            return found
+    return {}
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def _encoded(content: bytes | None) -> str | None:
+    return None if content is None else base64.b64encode(content).decode()

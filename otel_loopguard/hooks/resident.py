@@ -1,0 +1,56 @@
+"""The resident judge of a user's coding agents: ``python -m otel_loopguard.hooks.resident [IDLE_SECONDS]``.
+
+``otel-loopguard hooks serve`` starts it as ``otel-loopguard run`` starts a program, so it has the user's policy, and
+sends spans and metrics where that is set up. It ends by a signal, when nobody has asked it for a while, or when a newer
+judge takes its place.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from contextlib import suppress
+from threading import Event
+from typing import Final
+
+from otel_loopguard.hooks.home import Home
+from otel_loopguard.hooks.judge import Judge
+from otel_loopguard.hooks.server import HookServer
+from otel_loopguard.instrumentation.runtime import active_runtime
+from otel_loopguard.private_files import write_private
+
+IDLE: Final = 1_800.0
+_LOOK: Final = 1.0
+
+
+def main() -> int:
+    """Serve until the end. Return 0, or 1 if there is a judge that does not give way."""
+    idle = float(sys.argv[1]) if len(sys.argv) > 1 else IDLE
+    over = Event()
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, lambda *_: over.set())
+    home = Home.of(os.environ)
+    home.make()
+    if home.answers():
+        sys.stderr.write(f"otel-loopguard: a judge serves {home.socket} already\n")
+        return 1
+    with suppress(FileNotFoundError):  # a killed judge has left it
+        home.socket.unlink()
+    judge = Judge(active_runtime.get())
+    server = HookServer(judge, home.socket, home.secret("token"))
+    write_private(home.number, str(os.getpid()).encode())
+    server.start()
+    try:
+        while not over.wait(_LOOK) and time.monotonic() - server.last_used < idle:
+            pass
+    finally:
+        server.stop()
+        judge.close()
+        home.number.unlink(missing_ok=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

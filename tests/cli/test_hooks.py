@@ -1,0 +1,94 @@
+"""``otel-loopguard hooks``, in an empty home."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.cli.processes import command
+from tests.hooks.test_server import asked, loop
+from tests.instrumentation.processes import clean_environment
+from tests.stack.harness.process import wait_until
+
+if TYPE_CHECKING:
+    import subprocess
+    from collections.abc import Callable, Iterator
+
+    Hooks = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def home() -> Iterator[Path]:
+    """An empty home, whose path is short enough for a socket."""
+    with tempfile.TemporaryDirectory(prefix="home-") as folder:
+        yield Path(folder)
+
+
+@pytest.fixture
+def hooks(home: Path) -> Iterator[Hooks]:
+    """Run a command of `hooks`."""
+    environment = clean_environment({"HOME": str(home)})
+    (home / "project").mkdir()
+
+    def run(*arguments: str) -> Any:
+        return command("hooks", *arguments, cwd=home / "project", env=environment)
+
+    yield run
+    run("stop")
+
+
+def test_an_installed_hook_starts_the_judge_and_asks_it(hooks: Hooks, home: Path) -> None:
+    """The commands in the program's settings are run as the program runs them."""
+    done = hooks("install", "claude-code")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "claude-code: the user's settings" in hooks("status").stdout
+    hooks("serve", "--background")
+    socket = home / ".local/state/otel-loopguard/hooks/judge.sock"
+    wait_until("the judge serves", socket.exists)
+    answers = loop(lambda body: asked(socket, body, "/claude-code/x")[1])
+    assert [bool(answer) for answer in answers] == [False, False, True, True]
+    assert "judge: runs, process " in hooks("status").stdout
+    assert hooks("stop").stdout == "the judge has ended\n"
+    wait_until("the last line is written", lambda: "4 tool calls, 1 loop" in hooks("log").stdout)
+
+
+def test_a_dry_run_shows_the_change_and_writes_nothing(hooks: Hooks, home: Path) -> None:
+    """As a diff."""
+    done = hooks("install", "gemini", "--dry-run")
+    assert '+    "BeforeTool": [' in done.stdout
+    assert not (home / ".gemini").exists()
+
+
+def test_a_project_has_settings_of_its_own(hooks: Hooks, home: Path) -> None:
+    """They are written below the folder in which the command runs."""
+    hooks("install", "codex", "--project")
+    assert json.loads((home / "project/.codex/hooks.json").read_text())["hooks"]
+    assert "codex: this project's settings" in hooks("status").stdout
+    hooks("uninstall", "codex", "--project")
+    assert "codex: not installed" in hooks("status").stdout
+
+
+def test_what_the_user_still_has_to_do_is_said(hooks: Hooks) -> None:
+    """Codex runs no hook that nobody has looked at."""
+    assert "trust the hooks once" in hooks("install", "codex").stdout
+
+
+def test_a_file_that_cannot_be_changed_is_named(hooks: Hooks, home: Path) -> None:
+    """In one line, with status 2."""
+    (home / ".claude").mkdir()
+    (home / ".claude/settings.json").write_text("{")
+    done = hooks("install", "claude-code")
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+    assert "settings.json: line 1 is no JSON. It was left as it is" in done.stderr
+
+
+def test_nothing_runs_and_nothing_was_said(hooks: Hooks) -> None:
+    """Each command says so."""
+    assert hooks("stop").stdout == "no judge runs\n"
+    assert hooks("log").stdout == "there is no log: no judge has run in the background\n"
+    assert "judge: does not run" in hooks("status").stdout

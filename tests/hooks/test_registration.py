@@ -1,0 +1,129 @@
+"""Our hooks in the settings of each program: they come, they stay ours, and they go without a trace."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from typing import TYPE_CHECKING
+
+import pytest
+
+from otel_loopguard.errors import LoopGuardError
+from otel_loopguard.hooks import jsonc, registration
+from otel_loopguard.hooks.home import Home
+from otel_loopguard.hooks.programs import programs
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from otel_loopguard.hooks.programs.program import Program
+
+REGISTERED = [program for program in programs().values() if program.registration is not None]
+EACH = pytest.mark.parametrize("program", REGISTERED, ids=lambda program: program.name)
+MINE = b"""{
+  // mine
+  "hooks": {"PreToolUse": [{"hooks": [{"type": "command", "command": "lint"}]}]},
+  "model": "opus"
+}
+"""
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    """The judge's folder."""
+    return Home(tmp_path / "state")
+
+
+def settings(program: Program, root: Path) -> Path:
+    """The user's file of a program."""
+    assert program.registration is not None
+    return root / program.registration.user
+
+
+def install(program: Program, root: Path, home: Home) -> None:
+    """Register the hooks."""
+    registration.write(registration.installed(program, root, home, is_project=False), home)
+
+
+def uninstall(program: Program, root: Path, home: Home) -> None:
+    """Take them out."""
+    registration.write(registration.uninstalled(program, root, home, is_project=False), home)
+
+
+@EACH
+def test_every_event_is_registered_once(program: Program, tmp_path: Path, home: Home) -> None:
+    """Also if it is installed twice."""
+    for _ in range(2):
+        install(program, tmp_path, home)
+    assert program.registration is not None
+    hooks = jsonc.parsed(settings(program, tmp_path).read_text()).plain["hooks"]
+    assert hooks.keys() == {*program.registration.events, program.registration.starts}
+    assert {len(entries) for entries in hooks.values()} == {1}
+    assert registration.is_installed(program, tmp_path, is_project=False)
+
+
+@EACH
+@pytest.mark.parametrize("before", [None, b"", b"{}", MINE, MINE.replace(b"\n", b"\r\n")])
+def test_an_uninstall_leaves_the_file_as_it_was(
+    program: Program, before: bytes | None, tmp_path: Path, home: Home
+) -> None:
+    """Byte for byte; a file that was not there is gone."""
+    path = settings(program, tmp_path)
+    path.parent.mkdir(parents=True)
+    if before is not None:
+        path.write_bytes(before)
+    install(program, tmp_path, home)
+    install(program, tmp_path, home)
+    uninstall(program, tmp_path, home)
+    assert (path.read_bytes() if path.exists() else None) == before
+
+
+@EACH
+def test_what_others_write_in_between_stays(program: Program, tmp_path: Path, home: Home) -> None:
+    """Only our entries go."""
+    path = settings(program, tmp_path)
+    path.parent.mkdir(parents=True)
+    path.write_bytes(MINE)
+    install(program, tmp_path, home)
+    path.write_text(path.read_text().replace('"opus"', '"sonnet"'))
+    uninstall(program, tmp_path, home)
+    assert jsonc.parsed(path.read_text()).plain == {**jsonc.parsed(MINE.decode()).plain, "model": "sonnet"}
+    assert "// mine" in path.read_text()
+
+
+def test_permissions_and_links_stay(tmp_path: Path, home: Home) -> None:
+    """People keep their settings in a repository of their own."""
+    program = programs()["claude-code"]
+    path, real = settings(program, tmp_path), tmp_path / "dotfiles.json"
+    path.parent.mkdir(parents=True)
+    real.write_bytes(MINE)
+    os.chmod(real, 0o640)
+    path.symlink_to(real)
+    install(program, tmp_path, home)
+    assert path.is_symlink()
+    assert real.stat().st_mode & 0o777 == 0o640
+    uninstall(program, tmp_path, home)
+    assert real.read_bytes() == MINE
+
+
+@pytest.mark.parametrize("broken", [b"{", b"\xff\xfe{}", b'{"hooks": 7}', b'{"hooks": {"PreToolUse": {}}}', b"[]"])
+def test_a_file_of_another_form_is_left_as_it_is(broken: bytes, tmp_path: Path, home: Home) -> None:
+    """The message names it."""
+    path = settings(programs()["claude-code"], tmp_path)
+    path.parent.mkdir(parents=True)
+    path.write_bytes(broken)
+    with pytest.raises(LoopGuardError, match=r"settings\.json.* left as it is"):
+        install(programs()["claude-code"], tmp_path, home)
+    assert path.read_bytes() == broken
+
+
+@EACH
+def test_without_a_judge_a_hook_says_nothing(program: Program, tmp_path: Path, home: Home) -> None:
+    """Its status is 0, so the call runs."""
+    install(program, tmp_path, home)
+    for entries in jsonc.parsed(settings(program, tmp_path).read_text()).plain["hooks"].values():
+        hook = entries[0].get("hooks", entries)[0]
+        command = hook.get("command") or hook["bash"]
+        if "curl" in command:
+            done = subprocess.run(["sh", "-c", command], input=b"{}", capture_output=True, check=True)
+            assert (done.stdout, done.stderr) == (b"", b"")
