@@ -29,6 +29,7 @@ nobody has asked it for half an hour. Without a judge, or after a fault, every c
 """
 _RESIDENT: Final = "otel_loopguard.hooks.resident"
 _PATIENCE: Final = 10.0
+_KEY: Final = "OTEL_PYTHON_LOOPGUARD_HASH_KEY"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -116,12 +117,20 @@ def _serve(options: argparse.Namespace) -> int:
     command = [sys.executable, "-m", "otel_loopguard.cli.main", "run", "-m", _RESIDENT, str(options.idle)]
     home = _home()
     home.make()
+    # A judge goes on with the turns of the one before: their fingerprints need the same key.
+    environment = {_KEY: home.secret("key"), **os.environ}
     if not options.background:
-        os.execv(command[0], command)  # noqa: S606 - our own code
+        os.execve(command[0], command, environment)  # noqa: S606 - our own code
     if home.process is None:
         with open(home.log, "ab", opener=home.private) as log:
             subprocess.Popen(  # noqa: S603 - our own code
-                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, cwd=home.folder
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+                cwd=home.folder,
+                env=environment,
             )
     return 0
 

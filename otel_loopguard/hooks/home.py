@@ -29,6 +29,8 @@ class Home:
         self.folder = folder
         self.socket = folder / "judge.sock"
         self.log = folder / "judge.log"
+        self.turns = folder / "turns.json"
+        """The turns of the last judge, for the next one."""
         self.number = folder / "judge.pid"
 
     @classmethod

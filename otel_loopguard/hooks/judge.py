@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import base64
 from collections import OrderedDict, deque
+from contextlib import suppress
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from otel_loopguard.errors import ToolLoopError
+import orjson
+
+from otel_loopguard.errors import LoopGuardError, ToolLoopError
 from otel_loopguard.hooks.events import (
     After,
     Answer,
@@ -18,6 +22,7 @@ from otel_loopguard.hooks.events import (
     SessionOver,
     Stopping,
 )
+from otel_loopguard.hooks.programs import programs
 from otel_loopguard.instrumentation.call import GuardedCall
 from otel_loopguard.instrumentation.targets import Reading, ToolAdapter
 from otel_loopguard.turns.runs import RunInfo
@@ -99,6 +104,27 @@ class Judge:
             with agent.lock:
                 agent.end_turn()
 
+    def state(self) -> bytes:
+        """Return the turns as bytes, for ``restore`` in another process with the same hash key. They have no values."""
+        with self._lock:
+            agents = list(self._agents.items())
+        kept = []
+        for key, agent in agents:
+            with agent.lock:
+                if agent.history is not None:
+                    kept.append([*key, agent.turn, base64.b64encode(agent.history).decode()])
+        return orjson.dumps(kept)
+
+    def restore(self, state: bytes) -> None:
+        """Go on with the turns of another judge. What cannot be read begins anew: its calls are first calls."""
+        with self._runtime.shield("hook.restore"):
+            for name, session, agent_id, turn, history in orjson.loads(state):
+                program = programs().get(name)
+                if program is not None:
+                    agent = self._agent(program, Place(session, agent_id))
+                    with agent.lock, suppress(LoopGuardError):
+                        agent.resume(turn, base64.b64decode(history))
+
     def close(self) -> None:
         """End all turns."""
         with self._lock:
@@ -117,7 +143,7 @@ class _Agent:
         self._runtime = runtime
         self._program = program
         self._info = RunInfo("/".join(filter(None, (place.session, place.agent))), program.name)
-        self._turn = ""
+        self.turn = ""
         """The program's id of the user's message."""
         self._run: OpenRun | None = None
         self._open: OrderedDict[object, deque[GuardedCall]] = OrderedDict()
@@ -127,9 +153,9 @@ class _Agent:
     def answer(self, event: Event) -> Answer:
         """Take an event, and return what the program is told."""
         turn = event.place.turn
-        if turn != self._turn or (isinstance(event, Prompt) and not turn):
+        if turn != self.turn or (isinstance(event, Prompt) and not turn):
             self.end_turn()
-            self._turn = turn
+            self.turn = turn
         if isinstance(event, Before):
             return self._before(event.call)
         if isinstance(event, After):
@@ -200,6 +226,16 @@ class _Agent:
             self._run = self._runtime.runs.open(self._info)
             self._runtime.begin_span(self._run.scope)
         return self._run.scope
+
+    @property
+    def history(self) -> bytes | None:
+        """The history of the turn; None if none is open."""
+        return None if self._run is None else self._run.scope.turn.state()
+
+    def resume(self, turn: str, history: bytes) -> None:
+        """Go on with this turn. Raise ``LoopGuardError`` if its history is of another hash key."""
+        self.turn = turn
+        self._scope().turn.restore(history)
 
     def end_turn(self) -> None:
         """End the turn, and the calls of which no end was told."""

@@ -39,6 +39,8 @@ def main() -> int:
     with suppress(FileNotFoundError):  # a killed judge has left it
         home.socket.unlink()
     judge = Judge(active_runtime.get())
+    with suppress(FileNotFoundError):
+        judge.restore(home.turns.read_bytes())
     server = HookServer(judge, home.socket, home.secret("token"))
     write_private(home.number, str(os.getpid()).encode())
     server.start()
@@ -47,6 +49,7 @@ def main() -> int:
             pass
     finally:
         server.stop()
+        write_private(home.turns, judge.state())
         judge.close()
         home.number.unlink(missing_ok=True)
     return 0

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.cli.processes import command
-from tests.hooks.test_server import asked, loop
+from tests.hooks.test_server import asked, loop, told
 from tests.instrumentation.processes import clean_environment
 from tests.stack.harness.process import wait_until
 
@@ -54,6 +54,22 @@ def test_an_installed_hook_starts_the_judge_and_asks_it(hooks: Hooks, home: Path
     assert "judge: runs, process " in hooks("status").stdout
     assert hooks("stop").stdout == "the judge has ended\n"
     wait_until("the last line is written", lambda: "4 tool calls, 1 loop" in hooks("log").stdout)
+
+
+def test_a_judge_goes_on_where_the_one_before_was(hooks: Hooks, home: Path) -> None:
+    """The calls before its end count: the third equal one is refused, and no value is in the file between them."""
+    folder = home / ".local/state/otel-loopguard/hooks"
+    socket, answers = folder / "judge.sock", []
+    for number in range(3):
+        hooks("serve", "--background")
+        wait_until("the judge serves", socket.exists)
+        answers.append(asked(socket, told(number, "PreToolUse"))[1])
+        if not answers[-1]:
+            asked(socket, told(number, "PostToolUse", tool_response="the text SECRET"))
+        hooks("stop")
+        assert "SECRET" not in (folder / "turns.json").read_text()
+        assert (folder / "turns.json").stat().st_mode & 0o777 == 0o600
+    assert [bool(answer) for answer in answers] == [False, False, True]
 
 
 def test_a_dry_run_shows_the_change_and_writes_nothing(hooks: Hooks, home: Path) -> None:
