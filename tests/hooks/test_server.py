@@ -9,6 +9,7 @@ import shutil
 import socket
 import stat
 import subprocess
+import sys
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
@@ -106,6 +107,18 @@ def test_curl_is_a_client(server: HookServer, path: Path) -> None:
     ]
     answers = loop(lambda body: subprocess.run(command, input=body, capture_output=True, check=True).stdout)
     assert [bool(answer) for answer in answers] == [False, False, True, True]
+
+
+def test_without_curl_a_python_is_a_client(server: HookServer, path: Path) -> None:
+    """It says nothing where nobody answers."""
+    command = [sys.executable, "-m", "otel_loopguard.hooks.client", str(path), "codex", "x"]
+
+    def ask(body: bytes) -> bytes:
+        return subprocess.run(command, input=body, capture_output=True, check=True).stdout
+
+    assert [bool(answer) for answer in loop(ask)] == [False, False, True, True]
+    command[3] = str(path.with_name("nobody"))
+    assert ask(b"{}") == b""
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b"7", b"\xff", b"{}", b'{"session_id": []}'])
