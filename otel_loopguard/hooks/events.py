@@ -34,7 +34,10 @@ class After(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """All calls of one message of the model have ended. Those of unknown tools are seen here only."""
+    """All calls of one message of the model have ended. Those of unknown tools are seen here only.
+
+    They have no ``known_tools``: an empty collection, not None.
+    """
 
     place: Place
     calls: tuple[tuple[ToolCall, Outcome], ...]

@@ -215,7 +215,7 @@ class _Agent:
         self._seen = set()
         for call, outcome in event.calls:
             if call.call_id is not None and call.call_id not in seen:
-                answer = self._after(call._replace(known_tools=()), outcome)
+                answer = self._after(call, outcome)
                 sentences.append(answer.sentence)
                 ends = ends or answer.ends
         self._seen.clear()

@@ -37,7 +37,7 @@ def _outcome_of(told: Told) -> Outcome:
     error = response.get("error")
     if error:
         return Outcome(error=snake_case.text_of(error))
-    return Outcome(snake_case.text_of(response.get("llmContent", response)))
+    return Outcome(snake_case.text_of(response))
 
 
 def _write(name: str, answer: Answer) -> dict[str, Any]:

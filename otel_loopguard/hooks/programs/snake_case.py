@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 CALLS: Final = ("PreToolUse", "PostToolUse", "PostToolUseFailure")
 _VOLATILE: Final = re.compile(r"(?<=<shellId: )\d+|(?<=Process Group PGID: )\d+")
 """Numbers that a program writes into each result anew: Copilot's, and Gemini's."""
+_NO_SUCH_TOOL: Final = re.compile(r"Error: No such tool available: |Tool \\?\"[^\"]*\" not found in registry")
+"""What the model reads of a call whose tool does not exist: Claude Code's words, and Qwen Code's."""
 
 
 def place_of(told: Told, *, turn: str = "") -> Place:
@@ -31,9 +33,21 @@ def call_of(told: Told, call_id: str = "tool_use_id") -> ToolCall:
 
 
 def text_of(result: Any) -> str:
-    """Return a result as text: without the numbers that the program adds, and objects with sorted keys."""
+    """Return a result as text: what the model reads of it, without the numbers that the program adds."""
+    result = _shown(result)
     text = result if isinstance(result, str) else orjson.dumps(result, option=orjson.OPT_SORT_KEYS).decode()
     return _VOLATILE.sub("", text)
+
+
+def _shown(result: Any) -> Any:
+    """Return the part of a result that the model reads, where it can be told: the rest has ids and times."""
+    if not isinstance(result, dict):
+        return result
+    if "response_parts" in result:  # of a batch of Qwen Code
+        return [part.get("functionResponse", {}).get("response") for part in result["response_parts"]]
+    if isinstance(result.get("content"), list):  # of an MCP server, and of a sub-agent of Claude Code
+        return result["content"]
+    return result.get("llmContent", result)
 
 
 def outcome_of(told: Told) -> Outcome:
@@ -46,6 +60,15 @@ def outcome_of(told: Told) -> Outcome:
     return Outcome(text_of(result), is_error=True if failed else None)
 
 
+def _batched(told: Told, call_id: str) -> tuple[ToolCall, Outcome]:
+    """Return a call of a batch. One without hooks of its own had no such tool, or arguments that are not valid."""
+    call, text = call_of(told, call_id), text_of(told.get("tool_response"))
+    if _NO_SUCH_TOOL.search(text):
+        return call._replace(known_tools=()), Outcome(error=text)
+    failed = told.get("status") == "error" or text.startswith("<tool_use_error>")
+    return call, Outcome(error=text) if failed else Outcome(text)
+
+
 def read(name: str, told: Told, *, turn: str, call_id: str = "tool_use_id") -> Event | None:
     """Return what a hook tells: the names of Claude Code's events, which Codex and Qwen Code have, too."""
     place = place_of(told, turn=turn)
@@ -54,8 +77,7 @@ def read(name: str, told: Told, *, turn: str, call_id: str = "tool_use_id") -> E
     if name in ("PostToolUse", "PostToolUseFailure"):
         return After(place, call_of(told, call_id), outcome_of(told))
     if name == "PostToolBatch":
-        calls = told.get("tool_calls") or ()
-        return Batch(place, tuple((call_of(one, call_id), outcome_of(one)) for one in calls))
+        return Batch(place, tuple(_batched(one, call_id) for one in told.get("tool_calls") or ()))
     if name == "UserPromptSubmit":
         return Prompt(place)
     if name in ("Stop", "StopFailure", "SubagentStop"):

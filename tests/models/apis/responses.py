@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from tests.models.apis import Json
 
 PARAMETERS = {
-    "background", "context_management", "conversation", "include", "input", "instructions", "max_output_tokens",
-    "max_tool_calls", "metadata", "model", "parallel_tool_calls", "previous_response_id", "prompt", "prompt_cache_key",
+    "background", "client_metadata", "context_management", "conversation", "include", "input", "instructions",
+    "max_output_tokens", "max_tool_calls", "metadata", "model", "parallel_tool_calls", "previous_response_id", "prompt", "prompt_cache_key",
     "prompt_cache_retention", "reasoning", "safety_identifier", "service_tier", "store", "stream", "stream_options",
     "temperature", "text", "tool_choice", "tools", "top_logprobs", "top_p", "truncation", "user",
 }  # fmt: skip
@@ -40,6 +40,8 @@ KEYS = {
     "function_call_output": {"type", "id", "call_id", "output", "status"},
     "reasoning": {"type", "id", "summary", "content", "encrypted_content", "status"},
 }
+HOSTED = ("web_search",)
+"""The tools that the service runs itself. No script calls them."""
 PARTS = ("input_text", "output_text", "refusal", "input_image", "input_file")
 
 
@@ -58,7 +60,7 @@ class Responses:
         only(body, PARAMETERS, "Unknown parameter: '{}'.")
         demand(isinstance(body.get("model"), str), "Missing required parameter: 'model'.")
         items = self._items(body)
-        tools = frozenset(declared(tool) for tool in body.get("tools") or ())
+        tools = frozenset(name for tool in body.get("tools") or () for name in declared(tool))
         messages = tuple(map(read_item, items))
         paired(items)
         head = (Message("system", body["instructions"]),) if body.get("instructions") else ()
@@ -101,7 +103,7 @@ class Responses:
                 "type": "function_call",
                 "id": f"fc_{name}_{at}",
                 "call_id": drawn("call", name, at),
-                "name": one.name,
+                **called(one.name),
                 "arguments": json.dumps(one.arguments),
                 "status": "completed",
             }
@@ -185,11 +187,22 @@ def item_events(at: int, item: Json) -> list[tuple[str, Json]]:
     return [*events, ("output_item.done", {"output_index": at, "item": item})]
 
 
-def declared(tool: Json) -> str:
-    """The name of a declared tool."""
-    demand(tool.get("type") == "function", f"Invalid value: {tool.get('type')!r}. This server has functions only.")
+def declared(tool: Json) -> list[str]:
+    """The names by which scripts call a declared tool: ``namespace.name`` for those of a namespace."""
+    kind = tool.get("type")
+    if kind in HOSTED:
+        return []
+    demand(kind in ("function", "namespace"), f"Invalid value: {kind!r}. This server has functions only.")
     demand(NAME.fullmatch(tool.get("name") or ""), "Missing required parameter: 'tools[0].name'.")
-    return str(tool["name"])
+    if kind == "function":
+        return [str(tool["name"])]
+    return [f"{tool['name']}.{name}" for one in tool.get("tools") or () for name in declared(one)]
+
+
+def called(name: str) -> Json:
+    """The fields of a call that name its tool."""
+    namespace, _, last = name.rpartition(".")
+    return {"name": last, "namespace": namespace} if namespace else {"name": last}
 
 
 def read_item(item: Json) -> Message:

@@ -1,0 +1,138 @@
+"""The coding agents themselves, each in its newest version, over a model that follows a script.
+
+Required where LOOPGUARD_REQUIRE_CODING_AGENTS is 1; .ci/coding_agents installs them.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.hooks.programs import AGENTS
+from tests.hooks.programs.agent import ANSWER, DELEGATED, TEXT, CodingAgent, Ran, Steps, need
+from tests.models.scripts import written
+from tests.stack.harness.process import wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.models.conversation import Asked, Reply
+
+REFUSED = "tool_loop_detected"
+TOLD = "[loopguard]"
+
+
+@contextmanager
+def folder() -> Iterator[Path]:
+    """A folder whose path is short enough for a socket."""
+    with tempfile.TemporaryDirectory(prefix="agent-", ignore_cleanup_errors=True) as path:
+        yield Path(path)
+
+
+@pytest.fixture(params=AGENTS, ids=lambda agent: agent.name, scope="module")
+def agent(request: Any) -> Iterator[CodingAgent]:
+    """A program, and a judge that runs."""
+    need(request.param)
+    with folder() as path:
+        found = request.param(path)
+        hooks(found, "serve", "--background")
+        wait_until("the judge serves", found.judge.answers)
+        yield found
+        hooks(found, "stop")
+
+
+def hooks(agent: CodingAgent, *arguments: str) -> str:
+    """Run a command of ``hooks``, and return its output."""
+    command = [sys.executable, "-m", "otel_loopguard.cli.main", "hooks", *arguments]
+    return subprocess.run(command, env=agent.environment({}), capture_output=True, text=True, check=True).stdout
+
+
+def ran(results: list[str], text: str = TEXT) -> int:
+    """How many calls have run, by their results."""
+    return sum(text in result for result in results)
+
+
+def test_a_stubborn_model_is_refused_and_ended(agent: CodingAgent) -> None:
+    """Three calls run at most, the model reads the reason, and the run ends if the program lets a hook end it."""
+    done = agent.run(Steps([agent.read()] * 20))
+    results = done.results()
+    assert 2 <= ran(results) <= 3
+    assert all(REFUSED in result for result in results if TEXT not in result)
+    assert done.reads(REFUSED)
+    assert re.search(agent.ended, done.output), done.output
+
+
+def test_a_normal_run_is_the_same(agent: CodingAgent) -> None:
+    """The model reads what it reads without hooks: each request is equal, but for ids and times."""
+    append = agent.shell("echo more >> a.txt")
+    work = [
+        agent.read(), append, agent.read(), agent.read("b.txt"), agent.note("one"), append, agent.read(),
+        agent.read("c.txt"), agent.read("b.txt"), agent.note("two"), agent.read(),
+    ]  # fmt: skip
+    alone, guarded = (agent.run(Steps(work), guarded=guarded) for guarded in (False, True))
+    assert requests(guarded) == requests(alone)
+    assert (guarded.status, ANSWER in guarded.output) == (0, True)
+    assert len(guarded.results()) == len(work)
+
+
+def requests(done: Ran) -> list[str]:
+    """What the model has read in each request, without what is new in each run."""
+    return [VOLATILE.sub("…", f"{asked.messages} {sorted(asked.tools)} {asked.choice}") for asked in done.asked()]
+
+
+VOLATILE = re.compile(
+    r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
+    r"|\b\d{10,}\b|(?<=Process Group PGID: )\d+|(?<=Chunk ID: )\w+|(?<=Wall time: )[\d.]+"
+)
+
+
+def test_calls_of_each_kind_are_judged(agent: CodingAgent) -> None:
+    """Those of one message, those of an MCP server, and those of tools that do not exist."""
+    both = (agent.read(), agent.read("b.txt"))
+    done = agent.run(Steps([*[both] * 5, *[agent.note("one")] * 3, *[agent.unknown()] * 3]))
+    results = done.results()
+    assert {TEXT in result or "the text of b" in result for result in results[:2]} == {True}
+    assert [REFUSED in result for result in results[8:11]] == [True, True, False]
+    assert [ran(results, "the note one"), REFUSED in results[12]] == [2, True]
+    assert done.reads("unknown_tool_repeat") == agent.tells_unknown
+
+
+def test_a_sub_agent_is_judged_apart(agent: CodingAgent) -> None:
+    """It makes the calls of its parent, and neither is refused before its own third one."""
+    read = agent.read()
+    delegated = [read, read, *agent.hand_over()]
+    done = agent.run(Steps([read, *agent.delegate(DELEGATED), read], delegated))
+    assert ran(done.results(DELEGATED)) == 2
+    assert ran(done.results()) == 2
+
+
+def test_a_run_goes_on_without_its_judge(agent: CodingAgent) -> None:
+    """The hook at the start of a session has started it. When it is killed all calls run, and the run ends as alone."""
+    with folder() as path:
+        alone = type(agent)(path)
+        read = alone.read()
+
+        def when_it_serves(asked: Asked) -> Reply:
+            wait_until("the judge serves", alone.judge.answers)
+            return written(read)
+
+        def when_it_is_killed(asked: Asked) -> Reply:
+            process = alone.judge.process
+            assert process is not None
+            os.kill(process, signal.SIGKILL)
+            wait_until("the judge is dead", lambda: not alone.judge.answers())
+            return written(read)
+
+        done = alone.run(Steps([when_it_serves, read, when_it_is_killed, read]))
+    assert ran(done.results()) == 4
+    assert done.reads(TOLD)
+    assert (done.status, ANSWER in done.output) == (0, True)
