@@ -142,6 +142,7 @@ class _Agent:
         self.lock = Lock()
         self._runtime = runtime
         self._program = program
+        self._place = place
         self._info = RunInfo("/".join(filter(None, (place.session, place.agent))), program.name)
         self.turn = ""
         """The program's id of the user's message."""
@@ -149,6 +150,9 @@ class _Agent:
         self._open: OrderedDict[object, deque[GuardedCall]] = OrderedDict()
         self._seen: set[str] = set()
         """The ids of calls since the last batch that had hooks of their own."""
+        self._delegations = 0
+        """The calls that run a sub-agent now whose hooks do not tell it from this agent."""
+        self._delegated: _Agent | None = None
 
     def answer(self, event: Event) -> Answer:
         """Take an event, and return what the program is told."""
@@ -156,17 +160,34 @@ class _Agent:
         if turn != self.turn or (isinstance(event, Prompt) and not turn):
             self.end_turn()
             self.turn = turn
-        if isinstance(event, Before):
-            return self._before(event.call)
-        if isinstance(event, After):
-            return self._after(event.call, event.outcome)
+        if isinstance(event, Before | After):
+            delegates = event.call.tool in self._program.delegating
+            if self._delegated is not None and not delegates:
+                return self._delegated.answer(event)
+            if isinstance(event, After):
+                self._count_delegations(-delegates)
+                return self._after(event.call, event.outcome)
+            answer = self._before(event.call)
+            self._count_delegations(delegates and not answer.refusal)
+            return answer
         if isinstance(event, Batch):
             return self._batch(event)
         if isinstance(event, Choosing):
+            if self._delegated is not None:
+                return self._delegated.answer(event)
             return Answer(withdraws=self._run is not None and self._run.scope.turn.conclude() is not None)
         if isinstance(event, Stopping):
             self.end_turn()
         return _NOTHING
+
+    def _count_delegations(self, more: int) -> None:
+        """Begin or end the sub-agent that is not told from this agent."""
+        self._delegations = max(0, self._delegations + more)
+        if self._delegations and self._delegated is None:
+            self._delegated = _Agent(self._runtime, self._program, self._place._replace(agent="sub-agent"))
+        elif not self._delegations and self._delegated is not None:
+            self._delegated.end_turn()
+            self._delegated = None
 
     def _before(self, call: ToolCall) -> Answer:
         guarded = self._begun(call)
@@ -244,6 +265,7 @@ class _Agent:
                 call.end()
         self._open.clear()
         self._seen.clear()
+        self._count_delegations(-self._delegations)
         run, self._run = self._run, None
         if run is not None:
             self._runtime.runs.close(run)

@@ -62,4 +62,5 @@ PROGRAM = Program(
         starts="SessionStart",
     ),
     withdraws_tools=True,
+    delegating=frozenset({"invoke_agent"}),
 )

@@ -61,3 +61,5 @@ class Program:
     """True if an answer ends the run; else only a signal does, as Ctrl-C sends it."""
     withdraws_tools: bool = False
     """True if an answer withdraws the tools for one request; else the model is only asked for its answer."""
+    delegating: frozenset[str] = frozenset()
+    """The tools that run a sub-agent whose hooks do not tell it from its parent: while one runs, the calls are its."""

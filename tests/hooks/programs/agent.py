@@ -53,8 +53,6 @@ class CodingAgent:
     """What a run says, as a pattern, whose model goes on with a call that is refused."""
     tells_unknown: ClassVar[bool] = True
     """True if its hooks tell of calls whose tool does not exist."""
-    names_agents: ClassVar[bool] = True
-    """True if its hooks tell sub-agents apart."""
 
     def __init__(self, folder: Path) -> None:
         self.home = folder / "home"

@@ -16,7 +16,7 @@ class Gemini(CodingAgent):
     """The hooks withdraw its tools, so that the model answers."""
 
     name, executable = "gemini", "gemini"
-    tells_unknown = names_agents = False
+    tells_unknown = False
 
     def configure(self, url: str) -> dict[str, str]:
         """As the base class says."""
