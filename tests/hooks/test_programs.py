@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.hooks.programs import AGENTS
-from tests.hooks.programs.agent import ANSWER, DELEGATED, TEXT, CodingAgent, Ran, Steps, need
+from tests.hooks.programs.agent import ANSWER, DELEGATED, CodingAgent, Ran, Steps, need
 from tests.models.scripts import written
 from tests.stack.harness.process import wait_until
 
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 REFUSED = "tool_loop_detected"
 ENDED = "The run was ended"
+NOTE = "the note"
 TOLD = "[loopguard]"
 
 
@@ -57,19 +58,21 @@ def hooks(agent: CodingAgent, *arguments: str) -> str:
     return subprocess.run(command, env=agent.environment({}), capture_output=True, text=True, check=True).stdout
 
 
-def ran(results: list[str], text: str = TEXT) -> int:
-    """How many calls have run, by their results."""
-    return sum(text in result for result in results)
-
-
 def test_a_stubborn_model_is_refused_and_ended(agent: CodingAgent) -> None:
     """Three calls run at most, the model reads the reason, and the run ends if the program lets a hook end it."""
     done = agent.run(Steps([agent.read()] * 20))
-    results = done.results()
-    assert 2 <= ran(results) <= 3
-    assert all(REFUSED in result or ENDED in result for result in results if TEXT not in result)
+    kinds = [kind_of(result, agent.has_run) for result in done.results()]
+    assert kinds.count("ran") in (2, 3)
+    assert kinds == sorted(kinds)
     assert done.reads(REFUSED)
     assert re.search(agent.ended, done.output), done.output
+
+
+def kind_of(result: str, has_run: str) -> str:
+    """``ran`` or ``refused``; else the result itself, which fails a test with a good message."""
+    if re.search(has_run, result):
+        return "ran"
+    return "refused" if REFUSED in result or ENDED in result else result
 
 
 def test_a_normal_run_is_the_same(agent: CodingAgent) -> None:
@@ -97,43 +100,42 @@ VOLATILE = re.compile(
 
 
 def test_calls_of_each_kind_are_judged(agent: CodingAgent) -> None:
-    """Those of one message, those of an MCP server, and those of tools that do not exist."""
-    both = (agent.read(), agent.read("b.txt"))
-    done = agent.run(Steps([*[both] * 5, *[agent.note("one")] * 3, *[agent.unknown()] * 3]))
-    results = done.results()
-    assert {TEXT in result or "the text of b" in result for result in results[:2]} == {True}
-    assert [REFUSED in result for result in results[8:11]] == [True, True, False]
-    assert [ran(results, "the note one"), REFUSED in results[12]] == [2, True]
+    """Those of one message, of an MCP server, and of tools that do not exist."""
+    both = (agent.note("one"), agent.note("two"))
+    done = agent.run(Steps([*[both] * 5, *[agent.unknown()] * 3]))
+    kinds = [kind_of(result, NOTE) for result in done.results()]
+    assert kinds[:4] == ["ran"] * 4
+    assert kinds[6:10] == ["refused"] * 4
     assert done.reads("unknown_tool_repeat") == agent.tells_unknown
 
 
 def test_a_sub_agent_is_judged_apart(agent: CodingAgent) -> None:
     """It makes the calls of its parent, and neither is refused before its own third one."""
-    read = agent.read()
-    delegated = [read, read, *agent.hand_over()]
-    done = agent.run(Steps([read, *agent.delegate(DELEGATED), read], delegated))
-    assert ran(done.results(DELEGATED)) == 2
-    assert ran(done.results()) == 2
+    note = agent.note("one")
+    done = agent.run(Steps([note, *agent.delegate(DELEGATED), note], [note, note, note, *agent.hand_over()]))
+    kinds = [kind_of(result, NOTE) for result in done.results(DELEGATED)]
+    assert kinds[:3] == ["ran", "ran", "refused"]
+    assert kind_of(done.results()[-1], NOTE) == "ran"
 
 
 def test_a_run_goes_on_without_its_judge(agent: CodingAgent) -> None:
     """The hook at the start of a session has started it. When it is killed all calls run, and the run ends as alone."""
     with folder() as path:
         alone = type(agent)(path)
-        read = alone.read()
+        note = alone.note("one")
 
         def when_it_serves(asked: Asked) -> Reply:
             wait_until("the judge serves", alone.judge.answers)
-            return written(read)
+            return written(note)
 
         def when_it_is_killed(asked: Asked) -> Reply:
             process = alone.judge.process
             assert process is not None
             os.kill(process, signal.SIGKILL)
             wait_until("the judge is dead", lambda: not alone.judge.answers())
-            return written(read)
+            return written(note)
 
-        done = alone.run(Steps([when_it_serves, read, when_it_is_killed, read]))
-    assert ran(done.results()) == 4
+        done = alone.run(Steps([when_it_serves, note, when_it_is_killed, note]))
+    assert [kind_of(result, NOTE) for result in done.results()] == ["ran"] * 4
     assert done.reads(TOLD)
     assert (done.status, ANSWER in done.output) == (0, True)

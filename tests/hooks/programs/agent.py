@@ -51,6 +51,8 @@ class CodingAgent:
     executable: ClassVar[str]
     ended: ClassVar[str] = ANSWER
     """What a run says, as a pattern, whose model goes on with a call that is refused."""
+    has_run: ClassVar[str] = TEXT
+    """What a result of ``read`` says if the call has run, as a pattern."""
     tells_unknown: ClassVar[bool] = True
     """True if its hooks tell of calls whose tool does not exist."""
 

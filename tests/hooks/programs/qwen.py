@@ -17,6 +17,7 @@ class Qwen(CodingAgent):
 
     name, executable = "qwen", "qwen"
     ended = "Loop detection halted the run"
+    has_run = "the text of a|File a.txt unchanged"
 
     def configure(self, url: str) -> dict[str, str]:
         """As the base class says."""
