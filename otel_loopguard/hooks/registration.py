@@ -28,6 +28,8 @@ _SECONDS: Final = 0.2
 _MARK: Final = "otel-loopguard hook"
 """The comment in each command, by which it is found again."""
 _RECORD: Final = "installed.json"
+_STARTING: Final = [str(Path(sys.executable).with_name("otel-loopguard")), "hooks", "serve", "--background"]
+"""The command that starts the judge, unless it runs."""
 
 
 class Change(NamedTuple):
@@ -45,6 +47,10 @@ def installed(program: Program, root: Path, home: Home, *, is_project: bool) -> 
     """
     registration, path = _place(program, root, is_project=is_project)
     before = _read(path)
+    if registration.whole is not None:
+        if before is not None and _MARK.encode() not in before:
+            raise LoopGuardError(f"{path} is not ours. It was left as it is")
+        return Change(path, before, registration.whole(str(home.socket), _STARTING).encode())
     try:
         is_new = before is None or not before.strip()
         text = registration.empty if is_new else _cleaned(registration, _text(path, before or b""))
@@ -68,6 +74,8 @@ def uninstalled(program: Program, root: Path, home: Home, *, is_project: bool) -
     record = _records(home).get(str(path))
     if record is not None and record["after"] == _digest(before):
         return Change(path, before, None if record["before"] is None else base64.b64decode(record["before"]))
+    if registration.whole is not None:
+        return Change(path, before, None if _MARK.encode() in before else before)
     try:
         text = _cleaned(registration, _text(path, before))
     except ValueError as error:
@@ -125,8 +133,7 @@ def has_curl() -> bool:
 
 
 def _starting() -> str:
-    command = Path(sys.executable).with_name("otel-loopguard")
-    return f"{shlex.quote(str(command))} hooks serve --background 2>/dev/null || : # {_MARK}"
+    return f"{shlex.join(_STARTING)} 2>/dev/null || : # {_MARK}"
 
 
 def _cleaned(registration: Registration, text: str) -> str:

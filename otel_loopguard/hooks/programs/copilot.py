@@ -22,7 +22,7 @@ def _read(name: str, told: Told) -> Event | None:
         return After(place, _call_of(told), _outcome_of(told))
     if name == "userPromptSubmitted":
         return Prompt(place)
-    if name in ("agentStop", "subagentStop"):
+    if name == "agentStop":  # of a sub-agent, too, which has a session of its own
         return Stopping(place)
     return SessionOver(place) if name == "sessionEnd" else None
 
@@ -60,8 +60,7 @@ PROGRAM = Program(
         ".copilot/hooks/otel-loopguard.json",
         ".github/hooks/otel-loopguard.json",
         (
-            "preToolUse", "postToolUse", "postToolUseFailure", "userPromptSubmitted", "agentStop", "subagentStop",
-            "sessionEnd",
+            "preToolUse", "postToolUse", "postToolUseFailure", "userPromptSubmitted", "agentStop", "sessionEnd",
         ),
         _entry,
         empty='{\n  "version": 1\n}\n',

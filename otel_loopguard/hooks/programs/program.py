@@ -22,9 +22,9 @@ class Registration:
     """The file of the user, below the home directory."""
     project: str
     """The file of a project, below its folder."""
-    events: tuple[str, ...]
+    events: tuple[str, ...] = ()
     """The events that the guard needs."""
-    entry: Callable[[str, str], Any]
+    entry: Callable[[str, str], Any] = lambda event, command: command  # noqa: ARG005 - the signature
     """Return the item of ``hooks.EVENT`` that runs a command: given the event and the command."""
     empty: str = "{}\n"
     """A file of settings without anything."""
@@ -32,6 +32,9 @@ class Registration:
     """The event at which the judge is started; empty if there is none."""
     still: str = ""
     """What the user has to do beside; empty if nothing."""
+    whole: Callable[[str, list[str]], str] | None = None
+    """Return a file that is ours alone, where a program has no settings for hooks: given the judge's socket, and the
+    command that starts the judge."""
 
 
 def command_hook(timeout: int, **more: str) -> Callable[[str, str], Any]:
