@@ -13,6 +13,7 @@ NEEDS = {
     "tests/stack": (".ci/stack", ("prometheus", "promtool", "amtool", "collector")),
     "tests/report": (".ci/browser", ("chromium", "chromedriver")),
     "tests/store": (".ci/redis", ("redis-server", "redis-sentinel", "valkey-server")),
+    "tests/hooks": (".ci/coding_agents", (".envs/coding-agents/installed.json",)),
     "tests/gateway": (".ci/gateway and .ci/clients", (".envs/gateway/bin/litellm", ".envs/clients/go/agent")),
 }
 """By folder of tests: what installs the programs that they run, and these programs."""

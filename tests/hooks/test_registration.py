@@ -19,7 +19,12 @@ if TYPE_CHECKING:
     from otel_loopguard.hooks.programs.program import Program
 
 REGISTERED = [program for program in programs().values() if program.registration is not None]
-EACH = pytest.mark.parametrize("program", REGISTERED, ids=lambda program: program.name)
+WITH_SETTINGS = [program for program in REGISTERED if not program.registration.whole]
+"""Those whose hooks are in a file that others write to."""
+EACH = pytest.mark.parametrize("program", WITH_SETTINGS, ids=lambda program: program.name)
+OF_OURS = pytest.mark.parametrize(
+    "program", [program for program in REGISTERED if program.registration.whole], ids=lambda program: program.name
+)
 MINE = b"""{
   // mine
   "hooks": {"PreToolUse": [{"hooks": [{"type": "command", "command": "lint"}]}]},
@@ -89,6 +94,33 @@ def test_what_others_write_in_between_stays(program: Program, tmp_path: Path, ho
     uninstall(program, tmp_path, home)
     assert jsonc.parsed(path.read_text()).plain == {**jsonc.parsed(MINE.decode()).plain, "model": "sonnet"}
     assert "// mine" in path.read_text()
+
+
+@OF_OURS
+def test_a_file_of_ours_comes_and_goes(program: Program, tmp_path: Path, home: Home) -> None:
+    """It names the judge's socket, and is written again by a newer version."""
+    path = settings(program, tmp_path)
+    install(program, tmp_path, home)
+    text = path.read_text()
+    assert str(home.socket) in text
+    assert registration.is_installed(program, tmp_path, is_project=False)
+    path.write_text(text.replace(str(home.socket), "/old.sock"))
+    install(program, tmp_path, home)
+    assert path.read_text() == text
+    uninstall(program, tmp_path, home)
+    assert not path.exists()
+
+
+@OF_OURS
+def test_a_file_of_the_same_name_that_is_not_ours_stays(program: Program, tmp_path: Path, home: Home) -> None:
+    """Neither command touches it."""
+    path = settings(program, tmp_path)
+    path.parent.mkdir(parents=True)
+    path.write_bytes(MINE)
+    with pytest.raises(LoopGuardError, match=r"is not ours\. It was left as it is"):
+        install(program, tmp_path, home)
+    uninstall(program, tmp_path, home)
+    assert path.read_bytes() == MINE
 
 
 def test_permissions_and_links_stay(tmp_path: Path, home: Home) -> None:

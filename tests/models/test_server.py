@@ -121,6 +121,15 @@ MALFORMED = [
 ]
 
 
+def test_tools_of_a_namespace_are_called_by_both_names() -> None:
+    """Codex declares the tools of an MCP server so, beside tools that the service runs."""
+    declared = [{"type": "namespace", "name": "mcp__echo", "tools": [RESPONSES.tool()]}, {"type": "web_search"}]
+    with Server(Working(call("mcp__echo.read_file", path="a.txt"))).running() as server:
+        output = send(server, "responses", {"input": [USER], "tools": declared}).json()["output"]
+    assert [(one["namespace"], one["name"]) for one in output] == [("mcp__echo", "read_file")]
+    assert [one.asked.tools for one in server.exchanges if one.asked] == [{"mcp__echo.read_file"}]
+
+
 @pytest.mark.parametrize(("api", "body"), WELL_FORMED.items(), ids=WELL_FORMED)
 def test_a_well_formed_conversation_is_answered(api: str, body: dict[str, Any]) -> None:
     """Calls that are answered once, in any order, are a conversation."""

@@ -68,7 +68,5 @@ PROGRAM = Program(
     "opencode",
     _read,
     _write,
-    Registration(
-        ".config/opencode/plugin/otel-loopguard.js", ".opencode/plugin/otel-loopguard.js", whole=_plugin
-    ),
+    Registration(".config/opencode/plugin/otel-loopguard.js", ".opencode/plugin/otel-loopguard.js", whole=_plugin),
 )

@@ -39,7 +39,9 @@ AT_MOST = 120
 """Seconds that a run may take. The programs have no limit."""
 ECHO = [sys.executable, str(Path(__file__).with_name("echo.py"))]
 """The command of an MCP server with the tools ``read_note`` and ``fail``."""
-_KEPT = re.compile(r"LANG|PYTHONPATH|TMPDIR|NODE_EXTRA_CA_CERTS|SSL_CERT_FILE|(?i:npm_config_\w+|https?_proxy|no_proxy)")
+_KEPT = re.compile(
+    r"LANG|PYTHONPATH|TMPDIR|NODE_EXTRA_CA_CERTS|SSL_CERT_FILE|(?i:npm_config_\w+|https?_proxy|no_proxy)"
+)
 """What the programs get of the environment."""
 
 

@@ -31,7 +31,13 @@ class ClaudeCode(CodingAgent):
 
     def command(self, question: str) -> list[str]:
         """As the base class says."""
-        flags = ["--output-format", "json", "--dangerously-skip-permissions", "--mcp-config", str(self.home / "mcp.json")]
+        flags = [
+            "--output-format",
+            "json",
+            "--dangerously-skip-permissions",
+            "--mcp-config",
+            str(self.home / "mcp.json"),
+        ]
         return ["claude", "-p", question, *flags]
 
     def read(self, name: str = "a.txt") -> Call:
@@ -48,4 +54,8 @@ class ClaudeCode(CodingAgent):
 
     def delegate(self, question: str) -> tuple[Step | Script, ...]:
         """As the base class says."""
-        return (call("Agent", description="Look", prompt=question, subagent_type="general-purpose", run_in_background=False),)
+        return (
+            call(
+                "Agent", description="Look", prompt=question, subagent_type="general-purpose", run_in_background=False
+            ),
+        )

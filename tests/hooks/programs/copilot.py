@@ -46,4 +46,6 @@ class Copilot(CodingAgent):
 
     def delegate(self, question: str) -> tuple[Step | Script, ...]:
         """As the base class says."""
-        return (call("task", name="look", description="Look", prompt=question, agent_type="general-purpose", mode="sync"),)
+        return (
+            call("task", name="look", description="Look", prompt=question, agent_type="general-purpose", mode="sync"),
+        )

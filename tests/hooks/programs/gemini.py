@@ -22,7 +22,10 @@ class Gemini(CodingAgent):
         """As the base class says."""
         settings = {
             "security": {"auth": {"selectedType": "gemini-api-key"}, "folderTrust": {"enabled": False}},
-            "model": {"name": "gemini-2.5-flash", "disableLoopDetection": True},  # it would end the run before the guard
+            "model": {
+                "name": "gemini-2.5-flash",
+                "disableLoopDetection": True,
+            },  # it would end the run before the guard
             "mcpServers": {"echo": {"command": ECHO[0], "args": ECHO[1:], "trust": True}},
             "privacy": {"usageStatisticsEnabled": False},
         }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tests.hooks.programs.agent import ECHO, CodingAgent
+from tests.hooks.programs.agent import ECHO, INSTALLED, CodingAgent
 from tests.models.scripts import call
 
 if TYPE_CHECKING:
@@ -32,6 +32,8 @@ class OpenCode(CodingAgent):
             "autoupdate": False,
         }
         self.write(".config/opencode/opencode.json", settings)
+        for installed in (INSTALLED / "opencode").iterdir():  # it would be downloaded at the first start with a plugin
+            (self.home / ".config/opencode" / installed.name).symlink_to(installed)
         return {"OPENCODE_DISABLE_MODELS_FETCH": "1"}
 
     def command(self, question: str) -> list[str]:

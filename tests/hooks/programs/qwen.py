@@ -47,4 +47,8 @@ class Qwen(CodingAgent):
 
     def delegate(self, question: str) -> tuple[Step | Script, ...]:
         """As the base class says."""
-        return (call("agent", description="Look", prompt=question, subagent_type="general-purpose", run_in_background=False),)
+        return (
+            call(
+                "agent", description="Look", prompt=question, subagent_type="general-purpose", run_in_background=False
+            ),
+        )

@@ -29,9 +29,10 @@ if TYPE_CHECKING:
 
 PARAMETERS = {
     "background", "client_metadata", "context_management", "conversation", "include", "input", "instructions",
-    "max_output_tokens", "max_tool_calls", "metadata", "model", "parallel_tool_calls", "previous_response_id", "prompt", "prompt_cache_key",
-    "prompt_cache_retention", "reasoning", "safety_identifier", "service_tier", "store", "stream", "stream_options",
-    "temperature", "text", "tool_choice", "tools", "top_logprobs", "top_p", "truncation", "user",
+    "max_output_tokens", "max_tool_calls", "metadata", "model", "parallel_tool_calls", "previous_response_id",
+    "prompt", "prompt_cache_key", "prompt_cache_retention", "reasoning", "safety_identifier", "service_tier",
+    "store", "stream", "stream_options", "temperature", "text", "tool_choice", "tools", "top_logprobs", "top_p",
+    "truncation", "user",
 }  # fmt: skip
 KEYS = {
     "message": {"type", "role", "content", "id", "status", "phase"},
