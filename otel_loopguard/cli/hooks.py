@@ -64,11 +64,11 @@ def _home() -> Home:
 
 
 def _install(options: argparse.Namespace) -> int:
-    from otel_loopguard.hooks.registration import has_curl, installed  # noqa: PLC0415 - as above
+    from otel_loopguard.hooks.registration import installed, is_fast  # noqa: PLC0415 - as above
 
     program = _changed(options, installed)
-    if not has_curl():
-        print("There is no curl here: each hook starts a Python, which takes a good tenth of a second. Install curl.")
+    if not is_fast():
+        print("There is no perl and no curl: each hook starts a Python, which takes a good tenth of a second.")
     if program.registration is not None and program.registration.still and not options.dry_run:
         print(f"Now {program.registration.still}")
     return 0

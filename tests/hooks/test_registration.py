@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from otel_loopguard.errors import LoopGuardError
 from otel_loopguard.hooks import jsonc, registration
 from otel_loopguard.hooks.home import Home
+from otel_loopguard.hooks.judge import Judge
 from otel_loopguard.hooks.programs import programs
+from otel_loopguard.hooks.server import HookServer
+from otel_loopguard.testing import guarded
+from tests.hooks.test_server import loop, told
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -149,13 +154,52 @@ def test_a_file_of_another_form_is_left_as_it_is(broken: bytes, tmp_path: Path, 
     assert path.read_bytes() == broken
 
 
+def commands(program: Program, root: Path) -> dict[str, str]:
+    """The command of each event in the user's settings."""
+    hooks = jsonc.parsed(settings(program, root).read_text()).plain["hooks"]
+    entries = {event: one.get("hooks", [one])[0] for event, (one,) in hooks.items()}
+    return {event: entry.get("command") or entry["bash"] for event, entry in entries.items()}
+
+
+@pytest.fixture(params=["perl", "curl", "python"])
+def client(request: Any, monkeypatch: pytest.MonkeyPatch) -> str:
+    """What hooks ask with, of which the system has no other."""
+    name = str(request.param)
+    if name != "python" and shutil.which(name) is None:
+        pytest.skip(f"{name} is not installed")
+    monkeypatch.setattr(registration.shutil, "which", {name: f"/usr/bin/{name}"}.get)
+    return name
+
+
+def test_a_command_asks_the_judge(client: str, tmp_path: Path, home: Home) -> None:
+    """The program runs it, and reads its output; a long result is taken, too."""
+    program = programs()["codex"]
+    install(program, tmp_path, home)
+    found = commands(program, tmp_path)
+    assert client in found["PreToolUse"]
+
+    def ask(body: bytes) -> bytes:
+        event = "PreToolUse" if b"PreToolUse" in body else "PostToolUse"
+        return subprocess.run(["sh", "-c", found[event]], input=body, capture_output=True, check=True).stdout
+
+    home.make()
+    with guarded() as recording:
+        assert recording.runtime is not None
+        server = HookServer(Judge(recording.runtime), home.socket, "token")
+        server.start()
+        try:
+            assert [bool(one) for one in loop(ask)] == [False, False, True, True]
+            assert ask(told(9, "PostToolUse", tool_response="a long result " * 20_000, tool_input={})) == b""
+        finally:
+            server.stop()
+    assert recording.outcomes == ["executed", "nudged", "blocked", "blocked", "executed"]
+
+
 @EACH
-def test_without_a_judge_a_hook_says_nothing(program: Program, tmp_path: Path, home: Home) -> None:
+def test_without_a_judge_a_hook_says_nothing(program: Program, client: str, tmp_path: Path, home: Home) -> None:
     """Its status is 0, so the call runs."""
     install(program, tmp_path, home)
-    for entries in jsonc.parsed(settings(program, tmp_path).read_text()).plain["hooks"].values():
-        hook = entries[0].get("hooks", entries)[0]
-        command = hook.get("command") or hook["bash"]
-        if "curl" in command:
-            done = subprocess.run(["sh", "-c", command], input=b"{}", capture_output=True, check=True)
-            assert (done.stdout, done.stderr) == (b"", b"")
+    found = commands(program, tmp_path)
+    event = program.registration.events[0] if program.registration is not None else ""
+    done = subprocess.run(["sh", "-c", found[event]], input=b"{}", capture_output=True, check=True)
+    assert (done.stdout, done.stderr) == (b"", b"")

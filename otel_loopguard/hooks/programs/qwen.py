@@ -1,4 +1,4 @@
-"""Qwen Code. It sends the prompt's event before each request, with the id of the same prompt."""
+"""Qwen Code. Each event has the id of the prompt, and the prompt's own event comes before each request: it is left out."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PROGRAM = Program(
     Registration(
         ".qwen/settings.json",
         ".qwen/settings.json",
-        (*snake_case.CALLS, "PostToolBatch", "UserPromptSubmit", "Stop", "SubagentStop", "SessionEnd"),
+        (*snake_case.CALLS, "PostToolBatch", "Stop", "SubagentStop", "SessionEnd"),
         command_hook(5_000),
         starts="SessionStart",
     ),
