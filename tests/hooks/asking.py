@@ -60,6 +60,14 @@ class Asker:
         sentence = self.sentence(answer)
         return Made(ran=True, read="\n".join(filter(None, (result or error, sentence))))
 
+    def begin(self, tool: str, arguments: dict[str, Any]) -> None:
+        """Begin a call that runs while others do."""
+        self._ask(self.before, self.asked(tool, arguments, tool))
+
+    def end(self, tool: str, arguments: dict[str, Any], result: str) -> None:
+        """End a call that was begun."""
+        self._ask(self.after, {**self.asked(tool, arguments, tool), **self.result(result)})
+
     def _ask(self, name: str, told: dict[str, Any]) -> dict[str, Any]:
         return self._judge.answer(self.program, name, {**self.common(name), **told})
 

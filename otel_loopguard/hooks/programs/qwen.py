@@ -1,4 +1,4 @@
-"""Qwen Code. Each event has the id of the prompt; the prompt's own event, which comes before each request, is left out."""
+"""Qwen Code. Each event has the id of the prompt. The prompt's own event comes before each request, and is left out."""
 
 from __future__ import annotations
 
