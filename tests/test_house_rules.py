@@ -114,7 +114,10 @@ NOT_SHIELDED = {
 
 ROOMS_OF_MODULES = {
     "command": "the command line of each command",
+    "events": "of the engine; of the hooks of coding agents",
+    "judge": "of hooks; of recorded runs",
     "loops": "of a run, for its last lines; of a test, as a script",
+    "program": "a coding agent; the user's program that a command starts",
     "policy": "the policy; the command that checks one",
     "runs": "of any agent; of LangChain's",
     "settings": "of detectors; of the telemetry; of the store",
@@ -174,7 +177,8 @@ def test_the_list_of_other_broad_excepts_is_current():
 CATCHES_TIME_LIMITS = {"Exception", "BaseException", "AttributeError", "KeyError", "LookupError", "OSError",
                        "RuntimeError", "TimeoutError", "TypeError", "ValueError"}  # fmt: skip
 """Classes that the exception of a signal handler may be an instance of."""
-APART = ("cli/", "report/", "testing/", "spans/otlp.py")
+APART = ("cli/", "hooks/client.py", "hooks/home.py", "hooks/interrupt.py", "hooks/jsonc.py", "hooks/registration.py",
+         "hooks/server.py", "report/", "testing/", "spans/otlp.py")  # fmt: skip
 """Files that do not run in the user's program."""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import json
 import os
 import signal
 import subprocess
@@ -12,14 +13,15 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from otel_loopguard.cli.options import add_policy_choice
 from otel_loopguard.errors import LoopGuardError
+from otel_loopguard.private_files import write_private
+from otel_loopguard.version import __version__
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable
 
     from otel_loopguard.hooks.home import Home
-    from otel_loopguard.hooks.programs.program import Program
     from otel_loopguard.hooks.registration import Change
 
 _DESCRIPTION = """
@@ -30,6 +32,8 @@ nobody has asked it for half an hour. Without a judge, or after a fault, every c
 _RESIDENT: Final = "otel_loopguard.hooks.resident"
 _PATIENCE: Final = 10.0
 _KEY: Final = "OTEL_PYTHON_LOOPGUARD_HASH_KEY"
+_SETTINGS: Final = "OTEL_"
+_LONGEST_LOG: Final = 1 << 20
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -47,10 +51,21 @@ def configure(parser: argparse.ArgumentParser) -> None:
         one.add_argument("--project", action="store_true", help="in this folder's settings, not in the user's")
         one.add_argument("--dry-run", action="store_true", help="show the change, and write nothing")
         one.set_defaults(run=run)
+        if run is _install:
+            one.add_argument(
+                "--interrupt", action="store_true", help="end runs that no answer ends with SIGINT, as Ctrl-C does"
+            )
+            one.add_argument(
+                "--http", action="store_true", help="ask on a loopback port, without a process (Claude Code)"
+            )
+            add_policy_choice(one.add_mutually_exclusive_group())
     status = commands.add_parser("status", help="say where hooks are installed, and if the judge runs")
     status.set_defaults(run=_status)
     serve = commands.add_parser("serve", help="run the judge, until it is stopped or nobody asks it any more")
     serve.add_argument("--background", action="store_true", help="return at once; its output goes to the log")
+    serve.add_argument("-o", "--output", metavar="FILE", help="write a report at the end in any case")
+    serve.add_argument("--record", metavar="FILE", help="keep the spans for `otel-loopguard replay FILE`")
+    add_policy_choice(serve.add_mutually_exclusive_group())
     serve.add_argument("--idle", type=float, default=1_800.0, metavar="SECONDS", help="(default: %(default)s)")
     serve.set_defaults(run=_serve)
     commands.add_parser("stop", help="end the judge").set_defaults(run=_stop)
@@ -58,15 +73,40 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def _home() -> Home:
+    if sys.platform == "win32":
+        raise LoopGuardError("hooks are asked on a Unix socket, which this system has not")
     from otel_loopguard.hooks.home import Home  # noqa: PLC0415 - as above
 
     return Home.of(os.environ)
 
 
 def _install(options: argparse.Namespace) -> int:
-    from otel_loopguard.hooks.registration import installed, is_fast  # noqa: PLC0415 - as above
+    from otel_loopguard.cli.policy import variable_of  # noqa: PLC0415 - as above
+    from otel_loopguard.hooks.programs import programs  # noqa: PLC0415 - as above
+    from otel_loopguard.hooks.registration import Choice, installed, is_fast  # noqa: PLC0415 - as above
 
-    program = _changed(options, installed)
+    program, home = programs()[options.program], _home()
+    if options.interrupt and program.ends_by_answer:
+        raise LoopGuardError(f"{program.title} is ended by an answer. Remedy: leave out --interrupt")
+    if options.http and (options.project or program.registration is None or program.registration.http_entry is None):
+        raise LoopGuardError("--http is for Claude Code, in the user's settings: its address has a secret")
+    _make_change(
+        options,
+        installed(
+            program,
+            _root(options),
+            home,
+            Choice(options.interrupt, home.http_port() if options.http else None),
+            is_project=options.project,
+        ),
+    )
+    if not options.dry_run:
+        home.make()
+        policy = variable_of(options.preset, options.policy)
+        settings = {name: value for name, value in (os.environ | policy).items() if name.startswith(_SETTINGS)}
+        write_private(home.settings, json.dumps(settings, indent=2).encode(), is_secret=True)
+        if home.running is not None:
+            print("The judge that runs keeps its settings. For new ones: otel-loopguard hooks stop")
     if not is_fast():
         print("There is no perl and no curl: each hook starts a Python, which takes a good tenth of a second.")
     if program.registration is not None and program.registration.still and not options.dry_run:
@@ -75,29 +115,30 @@ def _install(options: argparse.Namespace) -> int:
 
 
 def _uninstall(options: argparse.Namespace) -> int:
+    from otel_loopguard.hooks.programs import programs  # noqa: PLC0415 - as above
     from otel_loopguard.hooks.registration import uninstalled  # noqa: PLC0415 - as above
 
-    _changed(options, uninstalled)
+    program = programs()[options.program]
+    _make_change(options, uninstalled(program, _root(options), _home(), is_project=options.project))
     return 0
 
 
-def _changed(options: argparse.Namespace, change_of: Callable[..., Change]) -> Program:
-    """Make a change of a program's settings, or show it. Return the program."""
-    from otel_loopguard.hooks.programs import programs  # noqa: PLC0415 - as above
+def _root(options: argparse.Namespace) -> Path:
+    return Path.cwd() if options.project else Path.home()
+
+
+def _make_change(options: argparse.Namespace, change: Change) -> None:
+    """Make a change of a program's settings, or show it."""
     from otel_loopguard.hooks.registration import write  # noqa: PLC0415 - as above
 
-    program, home = programs()[options.program], _home()
-    root = Path.cwd() if options.project else Path.home()
-    change = change_of(program, root, home, is_project=options.project)
     if change.before == change.after:
         print(f"{change.path}: nothing to change")
     elif options.dry_run:
         before, after = ((text or b"").decode().splitlines(keepends=True) for text in change[1:])
         sys.stdout.writelines(difflib.unified_diff(before, after, str(change.path), str(change.path)))
     else:
-        write(change, home)
+        write(change, _home())
         print(f"{change.path}: {'removed' if change.after is None else 'written'}")
-    return program
 
 
 def _status(_: argparse.Namespace) -> int:
@@ -109,22 +150,33 @@ def _status(_: argparse.Namespace) -> int:
             places = ((Path.home(), False, "the user's settings"), (Path.cwd(), True, "this project's settings"))
             found = [name for root, own, name in places if is_installed(program, root, is_project=own)]
             print(f"{program.name}: {' and '.join(found) if found else 'not installed'}")
-    process = _home().process
-    print(f"judge: {'does not run' if process is None else f'runs, process {process}'}")
+    running = _home().running
+    state = "does not run" if running is None else f"{running.version} runs, process {running.process}"
+    print(f"judge: {state}")
     return 0
 
 
 def _serve(options: argparse.Namespace) -> int:
     """Run the judge as ``run`` runs a program: with its last line and its report."""
-    command = [sys.executable, "-m", "otel_loopguard.cli.main", "run", "-m", _RESIDENT, str(options.idle)]
+    from otel_loopguard.cli.policy import variable_of  # noqa: PLC0415 - as above
+
     home = _home()
     home.make()
+    running = home.running
+    if running is not None and _is_older(running.version):
+        _end(home, running.process)
+        running = None
+    command = [sys.executable, "-m", "otel_loopguard.cli.main", "run"]
+    for name in ("output", "record"):
+        path = getattr(options, name)
+        command += [f"--{name}", os.path.abspath(path)] if path else []
+    command += ["-m", _RESIDENT, str(options.idle)]
     # A judge goes on with the turns of the one before: their fingerprints need the same key.
-    environment = {_KEY: home.secret("key"), **os.environ}
+    environment = {_KEY: home.secret("key"), **os.environ, **variable_of(options.preset, options.policy)}
     if not options.background:
         os.execve(command[0], command, environment)  # noqa: S606 - our own code
-    if home.process is None:
-        with open(home.log, "ab", opener=home.private) as log:
+    if running is None:
+        with open(home.log, "wb" if _is_long(home.log) else "ab", opener=home.private) as log:
             subprocess.Popen(  # noqa: S603 - our own code
                 command,
                 stdin=subprocess.DEVNULL,
@@ -132,26 +184,53 @@ def _serve(options: argparse.Namespace) -> int:
                 stderr=log,
                 start_new_session=True,
                 cwd=home.folder,
-                env=environment,
+                env=_of_the_user(home, environment),
             )
     return 0
 
 
+def _of_the_user(home: Home, environment: dict[str, str]) -> dict[str, str]:
+    """Return an environment whose settings of OpenTelemetry are those of the installation.
+
+    The one that starts the judge is that of a project's session: a repository must not set the policy of all others.
+    """
+    if not home.settings.exists():
+        return environment
+    others = {name: value for name, value in environment.items() if not name.startswith(_SETTINGS)}
+    return {**others, _KEY: home.secret("key"), **json.loads(home.settings.read_bytes())}
+
+
+def _is_long(path: Path) -> bool:
+    return path.exists() and path.stat().st_size > _LONGEST_LOG
+
+
+def _is_older(other: str) -> bool:
+    from packaging.version import InvalidVersion, Version  # noqa: PLC0415 - only this command needs it
+
+    with suppress(InvalidVersion):
+        return Version(other) < Version(__version__)
+    return False
+
+
 def _stop(_: argparse.Namespace) -> int:
     home = _home()
-    process = home.process
-    if process is None:
+    running = home.running
+    if running is None:
         print("no judge runs")
         return 0
+    _end(home, running.process)
+    print("the judge has ended")
+    return 0
+
+
+def _end(home: Home, process: int) -> None:
     with suppress(ProcessLookupError):
         os.kill(process, signal.SIGTERM)
     end = time.monotonic() + _PATIENCE
-    while home.process is not None:
+    while home.running is not None:
         if time.monotonic() > end:
             raise LoopGuardError(f"the judge, process {process}, does not end. Remedy: kill -9 {process}")
         time.sleep(0.05)
-    print("the judge has ended")
-    return 0
 
 
 def _log(_: argparse.Namespace) -> int:

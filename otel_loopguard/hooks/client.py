@@ -1,6 +1,6 @@
-"""Ask the judge from a hook, where there is no curl: ``python -m otel_loopguard.hooks.client SOCKET PROGRAM EVENT``.
+"""Ask the judge from a hook, where there is no curl: ``python -m otel_loopguard.hooks.client SOCKET PROGRAM/EVENT``.
 
-It imports little, because a program waits for each hook. Whatever goes wrong, it says nothing, and its status is 0.
+It imports little, because a program waits for each hook. It says nothing of its own; without an answer its status is 1.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from typing import Final
 _SECONDS: Final = 0.2
 
 
-def main() -> None:
-    """Send the input to the judge, and write its answer."""
-    path, program, event = sys.argv[1:]
+def main() -> int:
+    """Send the input to the judge, and write its answer. Return 0, or 1 if there is none."""
+    path, target = sys.argv[1:]
     body = sys.stdin.buffer.read()
     length = f"content-length: {len(body)}"
-    lines = (f"POST /{program}/{event} HTTP/1.1", "host: judge", "connection: close", length, "", "")
+    lines = (f"POST /{target} HTTP/1.1", "host: judge", "connection: close", length, "", "")
     with suppress(OSError), socket.socket(socket.AF_UNIX) as connection:
         connection.settimeout(_SECONDS)
         connection.connect(path)
@@ -26,7 +26,9 @@ def main() -> None:
         with connection.makefile("rb") as reply:
             whole = reply.read()
         sys.stdout.buffer.write(whole.partition(b"\r\n\r\n")[2])
+        return 0
+    return 1
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

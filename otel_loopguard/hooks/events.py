@@ -33,7 +33,7 @@ class After(NamedTuple):
     outcome: Outcome
 
 
-class Batch(NamedTuple):
+class MessageOver(NamedTuple):
     """All calls of one message of the model have ended. Those of unknown tools are seen here only.
 
     They have no ``known_tools``: an empty collection, not None.
@@ -59,6 +59,8 @@ class Stopping(NamedTuple):
     """The agent has answered, or was stopped."""
 
     place: Place
+    again: str | None = None
+    """The answer, if a hook of the user did not accept the one before, and made the agent go on; else None."""
 
 
 class SessionOver(NamedTuple):
@@ -67,7 +69,7 @@ class SessionOver(NamedTuple):
     place: Place
 
 
-Event: TypeAlias = Before | After | Batch | Prompt | Choosing | Stopping | SessionOver
+Event: TypeAlias = Before | After | MessageOver | Prompt | Choosing | Stopping | SessionOver
 
 
 class Answer(NamedTuple):

@@ -2,24 +2,35 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import secrets
 import socket
 import stat
+import time
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from otel_loopguard.errors import LoopGuardError
-from otel_loopguard.private_files import private
+from otel_loopguard.private_files import private, write_private
+from otel_loopguard.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _NAME = "otel-loopguard/hooks"
-_PATIENCE = 5.0
 _LONGEST_SOCKET = 100
 """Bytes of the path of a Unix socket; systems allow 104 or 108."""
+_ATTEMPTS = 5
+_PAUSE = 0.05
+
+
+class RunningJudge(NamedTuple):
+    """A judge that runs."""
+
+    process: int
+    version: str
 
 
 class Home:
@@ -31,7 +42,12 @@ class Home:
         self.log = folder / "judge.log"
         self.turns = folder / "turns.json"
         """The turns of the last judge, for the next one."""
-        self.number = folder / "judge.pid"
+        self._number = folder / "judge.pid"
+        """The process of the judge, and its version. The judge holds a lock on it."""
+        self.settings = folder / "settings.json"
+        """The OpenTelemetry variables of the user by whom hooks were installed."""
+        self.port = folder / "port"
+        """The loopback port for hooks by HTTP, if any are installed."""
 
     @classmethod
     def of(cls, environment: Mapping[str, str]) -> Home:
@@ -54,24 +70,37 @@ class Home:
     private = staticmethod(private)
     """Opens a file that only its owner may read."""
 
+    def hold(self) -> bool:
+        """Become the judge of this folder, until this process ends. Return False if there is one."""
+        held = private(str(self._number), os.O_RDWR | os.O_CREAT)  # left open: the lock ends with the process
+        for _ in range(_ATTEMPTS):
+            with suppress(BlockingIOError):
+                fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                os.ftruncate(held, 0)
+                os.write(held, f"{os.getpid()} {__version__}".encode())
+                return True
+            time.sleep(_PAUSE)  # ``running`` holds it for a moment
+        os.close(held)
+        return False
+
     @property
-    def process(self) -> int | None:
-        """The process of the judge; None if none answers at the socket."""
-        if not self.answers():
-            return None
-        with suppress(OSError, ValueError):
-            return int(self.number.read_text("ascii"))
+    def running(self) -> RunningJudge | None:
+        """The judge that runs; None if there is none."""
+        with suppress(FileNotFoundError, ValueError), open(self._number, encoding="ascii") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                process, _, version = file.read().partition(" ")
+                return RunningJudge(int(process), version)
         return None
 
-    def answers(self) -> bool:
-        """Return True if somebody takes connections at the socket."""
-        with socket.socket(socket.AF_UNIX) as probe:
-            probe.settimeout(_PATIENCE)
-            try:
-                probe.connect(os.fsencode(self.socket))
-            except OSError:
-                return False
-        return True
+    def http_port(self) -> int:
+        """Return the loopback port for hooks by HTTP: at the first time one that is free, from then on the same."""
+        if not self.port.exists():
+            self.make()
+            with socket.create_server(("127.0.0.1", 0)) as free:
+                write_private(self.port, str(free.getsockname()[1]).encode())
+        return int(self.port.read_text("ascii"))
 
     def secret(self, name: str) -> str:
         """Return a secret of this user, which is made at the first time: the token, or the key of fingerprints."""

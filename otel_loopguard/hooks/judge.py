@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import orjson
 
+from otel_loopguard.engine.vocabulary import Outcome, ToolCall
 from otel_loopguard.errors import LoopGuardError, ToolLoopError
 from otel_loopguard.hooks.events import (
     After,
     Answer,
-    Batch,
     Before,
     Choosing,
+    MessageOver,
     Place,
     Prompt,
     SessionOver,
@@ -30,7 +31,6 @@ from otel_loopguard.turns.runs import RunInfo
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from otel_loopguard.engine.vocabulary import Outcome, ToolCall
     from otel_loopguard.hooks.events import Event
     from otel_loopguard.hooks.programs.program import Program
     from otel_loopguard.instrumentation.runtime import Runtime
@@ -41,6 +41,19 @@ _MOST_AGENTS: Final = 1_000
 _MOST_OPEN: Final = 1_000
 """Calls of one agent that have begun, and of which no end was told."""
 _NOTHING: Final = Answer()
+_STOP_HOOK: Final = "stop_hook"
+"""The tool whose calls are an agent's answers that go to a hook again: a hook that never lets go is a loop, too."""
+_SAME_ANSWER: Final = "[loopguard] A stop hook made the agent go on, and it gave the same answer again."
+_LET_GO: Final = "[loopguard] A stop hook made the agent go on, and it gave the same answer each time: it may stop now."
+
+
+class HookReply(NamedTuple):
+    """The answer to a hook."""
+
+    body: dict[str, Any]
+    """The JSON that the program reads; empty if it need not read any."""
+    ends: bool = False
+    """True if the run is to end, whether the program can be told so or not."""
 
 
 class _Told(NamedTuple):
@@ -67,13 +80,14 @@ class Judge:
         self._lock = Lock()
         self._agents: OrderedDict[tuple[str, str, str], _Agent] = OrderedDict()
 
-    def answer(self, program: Program, name: str, told: Mapping[str, Any]) -> dict[str, Any]:
+    def answer(self, program: Program, name: str, told: Mapping[str, Any]) -> HookReply:
         """Return the answer to the hook of this name. After a fault it is empty: the call runs."""
         with self._runtime.shield("hook.read"):
             event = program.read(name, told)
             if event is not None:
-                return program.write(name, self._answer(program, event))
-        return {}
+                answer = self._answer(program, event)
+                return HookReply(program.write(name, answer), answer.ends)
+        return HookReply({})
 
     def _answer(self, program: Program, event: Event) -> Answer:
         if isinstance(event, SessionOver):
@@ -147,6 +161,8 @@ class _Agent:
         self.turn = ""
         """The program's id of the user's message."""
         self._run: OpenRun | None = None
+        self._history: bytes | None = None
+        """The history of the turn while no run is open. An agent that has stopped may have to go on."""
         self._open: OrderedDict[object, deque[GuardedCall]] = OrderedDict()
         self._seen: set[str] = set()
         """The ids of calls since the last batch that had hooks of their own."""
@@ -160,6 +176,7 @@ class _Agent:
         if turn != self.turn or (isinstance(event, Prompt) and not turn):
             self.end_turn()
             self.turn = turn
+            self._history = None
         if isinstance(event, Before | After):
             delegates = event.call.tool in self._program.delegating
             if self._delegated is not None and not delegates:
@@ -170,15 +187,27 @@ class _Agent:
             answer = self._before(event.call)
             self._count_delegations(delegates and not answer.refusal)
             return answer
-        if isinstance(event, Batch):
+        if isinstance(event, MessageOver):
             return self._batch(event)
         if isinstance(event, Choosing):
             if self._delegated is not None:
                 return self._delegated.answer(event)
             return Answer(withdraws=self._run is not None and self._run.scope.turn.conclude() is not None)
-        if isinstance(event, Stopping):
-            self.end_turn()
-        return _NOTHING
+        return self._stopping(event) if isinstance(event, Stopping) else _NOTHING
+
+    def _stopping(self, event: Stopping) -> Answer:
+        """End the turn. Of an answer that a hook of the user gets once more, say when there is nothing new in it."""
+        answer = _NOTHING
+        if event.again is not None:
+            begun = self._begun(ToolCall(_STOP_HOOK, {"answer": event.again}))
+            if isinstance(begun, Answer):
+                answer = Answer(refusal=_LET_GO, ends=True)
+            elif self._told(begun, Outcome("not accepted")).sentence:
+                answer = Answer(sentence=_SAME_ANSWER)
+        history = self.history
+        self.end_turn()
+        self._history = history
+        return answer
 
     def _count_delegations(self, more: int) -> None:
         """Begin or end the sub-agent that is not told from this agent."""
@@ -226,11 +255,15 @@ class _Agent:
             guarded = self._begun(call)
         if isinstance(guarded, Answer):
             return guarded._replace(refusal="", sentence=guarded.refusal)
+        return self._told(guarded, outcome)
+
+    def _told(self, guarded: GuardedCall, outcome: Outcome) -> Answer:
+        """End a call that ran. Return the sentence that goes with its result."""
         told = guarded.result(_Told(outcome))
         guarded.__exit__(None, None, None)
         return Answer(sentence=told.sentence)
 
-    def _batch(self, event: Batch) -> Answer:
+    def _batch(self, event: MessageOver) -> Answer:
         """Judge the calls that had no hook of their own: their tools do not exist, or their arguments are not valid."""
         sentences, ends, seen = [], False, self._seen
         self._seen = set()
@@ -246,17 +279,19 @@ class _Agent:
         if self._run is None:
             self._run = self._runtime.runs.open(self._info)
             self._runtime.begin_span(self._run.scope)
+            if self._history is not None:
+                self._run.scope.turn.restore(self._history)
         return self._run.scope
 
     @property
     def history(self) -> bytes | None:
-        """The history of the turn; None if none is open."""
-        return None if self._run is None else self._run.scope.turn.state()
+        """The history of the turn; None if it has none."""
+        return self._history if self._run is None else self._run.scope.turn.state()
 
     def resume(self, turn: str, history: bytes) -> None:
         """Go on with this turn. Raise ``LoopGuardError`` if its history is of another hash key."""
-        self.turn = turn
-        self._scope().turn.restore(history)
+        self.turn, self._history = turn, history
+        self._scope()
 
     def end_turn(self) -> None:
         """End the turn, and the calls of which no end was told."""

@@ -27,6 +27,8 @@ _SECONDS: Final = 0.2
 """The time that a hook waits for the judge at most."""
 _MARK: Final = "otel-loopguard hook"
 """The comment in each command, by which it is found again."""
+_MARK_IN_URL: Final = "otel-loopguard-hook"
+"""The same in a URL; a client does not send it."""
 _CLIENT: Final = Path(__file__).with_name("ask.pl")
 """It starts in 6 ms; curl takes 16."""
 _RECORD: Final = "installed.json"
@@ -42,7 +44,22 @@ class Change(NamedTuple):
     after: bytes | None
 
 
-def installed(program: Program, root: Path, home: Home, *, is_project: bool) -> Change:
+class Choice(NamedTuple):
+    """What the user has chosen at the installation."""
+
+    interrupts: bool = False
+    """A program that no answer ends gets SIGINT."""
+    port: int | None = None
+    """The loopback port for hooks by HTTP; None if hooks are commands."""
+
+
+COMMANDS: Final = Choice()
+"""All hooks are commands, and no run is interrupted."""
+
+
+def installed(
+    program: Program, root: Path, home: Home, choice: Choice = COMMANDS, *, is_project: bool = False
+) -> Change:
     """Return the change that registers our hooks in the settings below ``root``. Ours that are there are replaced.
 
     Raise ``LoopGuardError`` if the file has another form.
@@ -57,11 +74,14 @@ def installed(program: Program, root: Path, home: Home, *, is_project: bool) -> 
         is_new = before is None or not before.strip()
         text = registration.empty if is_new else _cleaned(registration, _text(path, before or b""))
         for event in registration.events:
-            command = _asking(program, event, home)
-            text = jsonc.appended(text, ("hooks", event), registration.entry(event, command))
-        if registration.starts:
-            entry = registration.entry(registration.starts, _starting())
-            text = jsonc.appended(text, ("hooks", registration.starts), entry)
+            if choice.port is not None and registration.http_entry is not None:
+                entry = registration.http_entry(_url(program, event, home, choice.port))
+            else:
+                entry = registration.entry(event, _asking(program, event, home, choice))
+            text = jsonc.appended(text, ("hooks", event), entry)
+        for event in registration.starts:
+            entry = registration.entry(event, _asking(program, event, home, choice, otherwise=_starting()))
+            text = jsonc.appended(text, ("hooks", event), entry)
     except ValueError as error:
         raise LoopGuardError(f"{path}: {error}. It was left as it is") from error
     return Change(path, before, text.encode())
@@ -89,7 +109,7 @@ def uninstalled(program: Program, root: Path, home: Home, *, is_project: bool) -
 def is_installed(program: Program, root: Path, *, is_project: bool) -> bool:
     """Return True if our hooks are in the settings below ``root``."""
     _, path = _place(program, root, is_project=is_project)
-    return _MARK.encode() in (_read(path) or b"")
+    return _has_ours(_read(path))
 
 
 def write(change: Change, home: Home) -> None:
@@ -105,9 +125,9 @@ def write(change: Change, home: Home) -> None:
             _replace(change.path, change.after)
         except OSError as error:
             raise LoopGuardError(f"{change.path} cannot be written: {error.strerror or error}") from error
-        if _MARK.encode() in change.after:
+        if _has_ours(change.after):
             kept = records.get(str(change.path), {"before": _encoded(change.before)})
-            before = kept["before"] if _MARK.encode() in (change.before or b"") else _encoded(change.before)
+            before = kept["before"] if _has_ours(change.before) else _encoded(change.before)
             records[str(change.path)] = {"before": before, "after": _digest(change.after)}
         else:
             records.pop(str(change.path), None)
@@ -120,16 +140,22 @@ def _place(program: Program, root: Path, *, is_project: bool) -> tuple[Registrat
     return program.registration, root / (program.registration.project if is_project else program.registration.user)
 
 
-def _asking(program: Program, event: str, home: Home) -> str:
-    """Return the command of a hook: it asks the judge, and says nothing if there is no answer in time."""
+def _asking(program: Program, event: str, home: Home, choice: Choice, *, otherwise: str = ":") -> str:
+    """Return the command of a hook: it asks the judge. Without an answer in time it does ``otherwise``."""
     path, target = shlex.quote(str(home.socket)), f"{program.name}/{event}"
+    if choice.interrupts and not program.ends_by_answer:
+        target += "?interrupt=$PPID"
     if shutil.which("perl"):
-        ask = f"perl {shlex.quote(str(_CLIENT))} {path} {target}"
+        ask = f'perl {shlex.quote(str(_CLIENT))} {path} "{target}"'
     elif shutil.which("curl"):
-        ask = f"curl -s -m {_SECONDS} --data-binary @- --unix-socket {path} http://judge/{target}"
+        ask = f'curl -s -m {_SECONDS} --data-binary @- --unix-socket {path} "http://judge/{target}"'
     else:
-        ask = f"{shlex.quote(sys.executable)} -m otel_loopguard.hooks.client {path} {program.name} {event}"
-    return f"{ask} 2>/dev/null || : # {_MARK}"
+        ask = f'{shlex.quote(sys.executable)} -m otel_loopguard.hooks.client {path} "{target}"'
+    return f"{ask} 2>/dev/null || {otherwise} # {_MARK}"
+
+
+def _url(program: Program, event: str, home: Home, port: int) -> str:
+    return f"http://127.0.0.1:{port}/{home.secret('token')}/{program.name}/{event}#{_MARK_IN_URL}"
 
 
 def is_fast() -> bool:
@@ -138,18 +164,22 @@ def is_fast() -> bool:
 
 
 def _starting() -> str:
-    return f"{shlex.join(_STARTING)} 2>/dev/null || : # {_MARK}"
+    return f"{shlex.join(_STARTING)} >/dev/null 2>&1 || :"
 
 
 def _cleaned(registration: Registration, text: str) -> str:
-    events = (*registration.events, *([registration.starts] if registration.starts else ()))
-    for event in events:
+    for event in (*registration.events, *registration.starts):
         text = jsonc.without(text, ("hooks", event), _is_ours)
     return text
 
 
 def _is_ours(item: Any) -> bool:
-    return _MARK in orjson.dumps(item).decode()
+    text = orjson.dumps(item).decode()
+    return _MARK in text or _MARK_IN_URL in text
+
+
+def _has_ours(content: bytes | None) -> bool:
+    return any(mark.encode() in (content or b"") for mark in (_MARK, _MARK_IN_URL))
 
 
 def _read(path: Path) -> bytes | None:

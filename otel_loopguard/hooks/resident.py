@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 import time
 from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, version
 from threading import Event
 from typing import Final
 
@@ -20,9 +22,11 @@ from otel_loopguard.hooks.judge import Judge
 from otel_loopguard.hooks.server import HookServer
 from otel_loopguard.instrumentation.runtime import active_runtime
 from otel_loopguard.private_files import write_private
+from otel_loopguard.version import __version__
 
 IDLE: Final = 1_800.0
 _LOOK: Final = 1.0
+_LOOKS_AT_VERSION: Final = 60
 
 
 def main() -> int:
@@ -33,7 +37,7 @@ def main() -> int:
         signal.signal(number, lambda *_: over.set())
     home = Home.of(os.environ)
     home.make()
-    if home.answers():
+    if not home.hold():
         sys.stderr.write(f"otel-loopguard: a judge serves {home.socket} already\n")
         return 1
     with suppress(FileNotFoundError):  # a killed judge has left it
@@ -41,18 +45,34 @@ def main() -> int:
     judge = Judge(active_runtime.get())
     with suppress(FileNotFoundError):
         judge.restore(home.turns.read_bytes())
-    server = HookServer(judge, home.socket, home.secret("token"))
-    write_private(home.number, str(os.getpid()).encode())
+    port = int(home.port.read_text("ascii")) if home.port.exists() else None
+    server = HookServer(judge, home.socket, home.secret("token"), port)
     server.start()
+    looks = 0
     try:
         while not over.wait(_LOOK) and time.monotonic() - server.last_used < idle:
-            pass
+            looks += 1
+            if looks % _LOOKS_AT_VERSION == 0 and _is_replaced():
+                _start_the_next()
     finally:
         server.stop()
-        write_private(home.turns, judge.state())
+        with suppress(OSError):  # a full disk: the next judge begins anew
+            write_private(home.turns, judge.state())
         judge.close()
-        home.number.unlink(missing_ok=True)
     return 0
+
+
+def _is_replaced() -> bool:
+    """Return True if another version is installed in place of this one."""
+    with suppress(PackageNotFoundError):
+        return version("otel-loopguard") != __version__
+    return False
+
+
+def _start_the_next() -> None:
+    """Start the judge of the version that is installed now. It ends this one, and goes on with its turns."""
+    command = [sys.executable, "-m", "otel_loopguard.cli.main", "hooks", "serve", "--background"]
+    subprocess.run(command, stdin=subprocess.DEVNULL, check=False)  # noqa: S603 - our own code
 
 
 if __name__ == "__main__":

@@ -15,12 +15,14 @@ import struct
 import time
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler
-from socketserver import TCPServer, ThreadingMixIn, UnixStreamServer
+from socketserver import BaseServer, TCPServer, ThreadingMixIn, UnixStreamServer
 from threading import Thread
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import parse_qs
 
 import orjson
 
+from otel_loopguard.hooks.interrupt import interrupt
 from otel_loopguard.hooks.programs import programs
 
 if TYPE_CHECKING:
@@ -39,40 +41,47 @@ _PATIENCE: Final = 5.0
 class HookServer:
     """The two servers of one judge."""
 
-    def __init__(self, judge: Judge, path: Path, token: str) -> None:
-        """Bind a new socket at the path, for its owner only, and a free port of the loopback. May raise ``OSError``."""
+    def __init__(self, judge: Judge, path: Path, token: str, port: int | None = None) -> None:
+        """Bind a new socket at the path, for its owner only, and this port of the loopback; 0 is any that is free.
+
+        A port that is taken is left out, which is logged. Raise ``OSError`` if the socket cannot be bound.
+        """
         self.last_used = time.monotonic()
         before = os.umask(0o177)
         try:
             self._unix = _UnixServer(str(path), _Handler)
         finally:
             os.umask(before)
-        self._tcp = _TcpServer(("127.0.0.1", 0), _Handler)
         self._path = path
-        for server in (self._unix, self._tcp):
+        self._servers: list[_Server] = [self._unix]
+        self.port = 0
+        """The loopback port; 0 if none is served."""
+        if port is not None:
+            with suppress(OSError):
+                tcp = _TcpServer(("127.0.0.1", port), _Handler)
+                tcp.token = token
+                self._servers.append(tcp)
+                self.port = int(tcp.server_address[1])
+            if not self.port:
+                logger.warning("Port %s is taken: hooks by HTTP have no answer, and their calls run.", port)
+        for server in self._servers:
             server.judge, server.owner = judge, self
-        self._tcp.token = token
-
-    @property
-    def port(self) -> int:
-        """The loopback port."""
-        return int(self._tcp.server_address[1])
 
     def start(self) -> None:
         """Serve from now on."""
-        for server in (self._unix, self._tcp):
+        for server in self._servers:
             Thread(target=server.serve_forever, args=(0.1,), name="loopguard-hooks", daemon=True).start()
 
     def stop(self) -> None:
         """Take no more hooks, and remove the socket."""
-        for server in (self._unix, self._tcp):
+        for server in self._servers:
             server.shutdown()
             server.server_close()
         with suppress(OSError):
             self._path.unlink()
 
 
-class _Server(ThreadingMixIn):
+class _Server(ThreadingMixIn, BaseServer):
     daemon_threads = True
     judge: Judge
     owner: HookServer
@@ -104,11 +113,11 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         """Answer a hook."""
-        body = b""
+        body, ends = b"", False
         try:
             size = int(self.headers.get("content-length") or 0)
             if size <= MOST_BYTES:
-                body = self._answer(self.rfile.read(size))
+                body, ends = self._answer(self.rfile.read(size))
             else:
                 self.close_connection = True
         except ValueError:
@@ -118,19 +127,27 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("content-length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
+        process = parse_qs(self._query).get("interrupt")
+        if ends and process:
+            self.wfile.flush()
+            interrupt(int(process[0]))
 
-    def _answer(self, body: bytes) -> bytes:
-        *before, name, event = ["", "", *self.path.strip("/").split("/")]
+    @property
+    def _query(self) -> str:
+        return self.path.partition("?")[2]
+
+    def _answer(self, body: bytes) -> tuple[bytes, bool]:
+        *before, name, event = ["", "", *self.path.partition("?")[0].strip("/").split("/")]
         token = before[-1] if before else ""
         program = programs().get(name)
         if program is None or not hmac.compare_digest(token.encode(), self.server.token.encode()):
-            return b""
+            return b"", False
         told = orjson.loads(body)
         if not isinstance(told, dict):
-            return b""
+            return b"", False
         self.server.owner.last_used = time.monotonic()
         answer = self.server.judge.answer(program, str(told.get("hook_event_name") or event), told)
-        return orjson.dumps(answer) if answer else b""
+        return orjson.dumps(answer.body) if answer.body else b"", answer.ends
 
     def address_string(self) -> str:
         """Return the peer: a Unix socket has none."""

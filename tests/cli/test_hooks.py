@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
+import http.client
 import json
+import subprocess
+import sys
 import tempfile
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import pytest
 
+from otel_loopguard.version import __version__
 from tests.cli.processes import command
 from tests.hooks.test_server import asked, loop, told
 from tests.instrumentation.processes import clean_environment
 from tests.stack.harness.process import wait_until
 
 if TYPE_CHECKING:
-    import subprocess
     from collections.abc import Callable, Iterator
 
     Hooks = Callable[..., subprocess.CompletedProcess[str]]
+
+BEFORE_AND_AFTER = ("PreToolUse", "PostToolUse")
 
 
 @pytest.fixture
@@ -51,7 +58,7 @@ def test_an_installed_hook_starts_the_judge_and_asks_it(hooks: Hooks, home: Path
     wait_until("the judge serves", socket.exists)
     answers = loop(lambda body: asked(socket, body, "/claude-code/x")[1])
     assert [bool(answer) for answer in answers] == [False, False, True, True]
-    assert "judge: runs, process " in hooks("status").stdout
+    assert f"judge: {__version__} runs, process " in hooks("status").stdout
     assert hooks("stop").stdout == "the judge has ended\n"
     wait_until("the last line is written", lambda: "4 tool calls, 1 loop" in hooks("log").stdout)
 
@@ -70,6 +77,81 @@ def test_a_judge_goes_on_where_the_one_before_was(hooks: Hooks, home: Path) -> N
         assert "SECRET" not in (folder / "turns.json").read_text()
         assert (folder / "turns.json").stat().st_mode & 0o777 == 0o600
     assert [bool(answer) for answer in answers] == [False, False, True]
+
+
+OLDER = """
+import sys, otel_loopguard.version as version
+version.__version__ = "0.0.1"
+from otel_loopguard.hooks import resident
+from otel_loopguard.testing import guarded
+sys.argv = ["resident"]
+with guarded():
+    resident.main()
+"""
+
+
+def test_a_newer_judge_takes_over(hooks: Hooks, home: Path) -> None:
+    """From an older one only, which ends."""
+    hooks("install", "claude-code")
+    environment = clean_environment({"HOME": str(home)})
+    with subprocess.Popen([sys.executable, "-c", OLDER], env=environment) as older:
+        wait_until("the older judge serves", lambda: "judge: 0.0.1 runs" in hooks("status").stdout)
+        hooks("serve", "--background")
+        assert older.wait(30) == 0
+    wait_until("the newer judge serves", lambda: f"judge: {__version__} runs" in hooks("status").stdout)
+    before = hooks("status").stdout
+    hooks("serve", "--background")
+    assert hooks("status").stdout == before
+
+
+def test_the_policy_is_that_of_the_installation(home: Path) -> None:
+    """The session that starts the judge may be one of a repository that sets the environment of its hooks."""
+    environment = clean_environment({"HOME": str(home), "OTEL_PYTHON_LOOPGUARD_ACTION": "nudge"})
+    command("hooks", "install", "claude-code", cwd=home, env=environment)
+    command("hooks", "serve", "--background", cwd=home, env=environment | {"OTEL_PYTHON_LOOPGUARD_ACTION": "off"})
+    socket = home / ".local/state/otel-loopguard/hooks/judge.sock"
+    wait_until("the judge serves", socket.exists)
+    told_after = [asked(socket, told(at, name, tool_response="x"))[1] for at in range(2) for name in BEFORE_AND_AFTER]
+    command("hooks", "stop", cwd=home, env=environment)
+    assert [b"additionalContext" in answer for answer in told_after] == [False, False, False, True]
+
+
+def test_a_hook_without_a_judge_starts_one(hooks: Hooks, home: Path) -> None:
+    """Its command says nothing, and ends well: the program goes on."""
+    hooks("install", "claude-code")
+    entry = json.loads((home / ".claude/settings.json").read_text())["hooks"]["SessionStart"][0]["hooks"][0]
+    environment = clean_environment({"HOME": str(home)})
+    done = subprocess.run(
+        ["sh", "-c", entry["command"]], input=b"{}", env=environment, capture_output=True, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+    wait_until("the judge serves", lambda: " runs, process " in hooks("status").stdout)
+
+
+def test_hooks_by_http_ask_the_port_of_the_judge(hooks: Hooks, home: Path) -> None:
+    """Their address has a secret, so it is for the user's settings only."""
+    assert "the user's settings" in hooks("install", "claude-code", "--http", "--project").stderr
+    hooks("install", "claude-code", "--http")
+    hooks("serve", "--background")
+    found = json.loads((home / ".claude/settings.json").read_text())["hooks"]
+    address = urlsplit(found["PreToolUse"][0]["hooks"][0]["url"])
+    wait_until("the judge serves", lambda: " runs, process " in hooks("status").stdout)
+
+    def ask(body: bytes) -> bytes:
+        with closing(http.client.HTTPConnection(address.netloc, timeout=30)) as connection:
+            connection.request("POST", address.path, body)
+            return connection.getresponse().read()
+
+    assert [bool(answer) for answer in loop(ask)] == [False, False, True, True]
+    hooks("uninstall", "claude-code")
+    assert not (home / ".claude/settings.json").exists()
+
+
+def test_only_what_no_answer_ends_is_interrupted(hooks: Hooks, home: Path) -> None:
+    """The hook's command tells the judge which program it belongs to."""
+    assert "Claude Code is ended by an answer" in hooks("install", "claude-code", "--interrupt").stderr
+    hooks("install", "codex", "--interrupt")
+    assert "?interrupt=$PPID" in (home / ".codex/hooks.json").read_text()
 
 
 def test_a_dry_run_shows_the_change_and_writes_nothing(hooks: Hooks, home: Path) -> None:

@@ -29,6 +29,8 @@ class Asker:
     failed: ClassVar[str] = "PostToolUseFailure"
     prompted: ClassVar[str] = "UserPromptSubmit"
     stopped: ClassVar[str] = "Stop"
+    answered: ClassVar[str] = "last_assistant_message"
+    """The key of the agent's answer."""
     turn: ClassVar[str] = ""
     """The key of the id of the user's message."""
 
@@ -44,9 +46,9 @@ class Asker:
         self._prompt += 1
         self._ask(self.prompted, {})
 
-    def stop(self) -> None:
-        """End the turn, with an answer."""
-        self._ask(self.stopped, {})
+    def stop(self, text: str = "", *, again: bool = False) -> dict[str, Any]:
+        """Answer; ``again``, because a hook of the user did not accept the answer before. Return what is told."""
+        return self._ask(self.stopped, {self.answered: text, "stop_hook_active": again})
 
     def call(self, tool: str, arguments: dict[str, Any], result: str | None, *, error: str = "") -> Made:
         """Make a call. Return what became of it."""
@@ -69,7 +71,7 @@ class Asker:
         self._ask(self.after, {**self.asked(tool, arguments, tool), **self.result(result)})
 
     def _ask(self, name: str, told: dict[str, Any]) -> dict[str, Any]:
-        return self._judge.answer(self.program, name, {**self.common(name), **told})
+        return self._judge.answer(self.program, name, {**self.common(name), **told}).body
 
     def common(self, name: str) -> dict[str, Any]:
         """What every hook has."""
@@ -131,7 +133,7 @@ class Qwen(Asker):
 class Gemini(Asker):
     """Gemini CLI, without any ids but the session's."""
 
-    name = "gemini"
+    name, answered = "gemini", "prompt_response"
     before, after, failed, prompted, stopped = "BeforeTool", "AfterTool", "AfterTool", "BeforeAgent", "AfterAgent"
 
     def asked(self, tool: str, arguments: dict[str, Any], number: str) -> dict[str, Any]:

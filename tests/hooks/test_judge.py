@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
+from unittest.mock import ANY
 
 import pytest
 
@@ -60,6 +61,36 @@ def test_new_work_is_left_alone(agent: Asker) -> None:
         assert agent.call("read_file", {"path": "b.txt"}, "the same").read == "the same"
 
 
+@pytest.mark.parametrize("name", ["claude-code", "codex", "gemini"])
+def test_a_stop_hook_that_never_lets_go_is_a_loop(name: str, recording: Recording) -> None:
+    """The user's hook says no to the same answer: the user is told, and the agent may stop. New calls are news."""
+    assert recording.runtime is not None
+    agent = ASKERS[name](Judge(recording.runtime), "s1")
+    agent.prompt()
+    agent.call("read_file", {"path": "a.txt"}, "the text")
+    assert [agent.stop("Done."), *(agent.stop("Done.", again=True) for _ in range(2))] == [{}, {}, ANY]
+    agent.call("read_file", {"path": "b.txt"}, "other text")
+    assert agent.stop("Done now.", again=True) == {}
+    told, again, over = (agent.stop("Done now.", again=True) for _ in range(3))
+    assert "gave the same answer again" in told["systemMessage"]
+    assert again == {}
+    assert (over["continue"], "it may stop now" in over["stopReason"]) == (False, True)
+    agent.prompt()
+    assert agent.stop("Done now.") == {}
+
+
+def test_an_agent_that_has_to_go_on_has_the_same_turn(recording: Recording) -> None:
+    """The calls before a stop that was not accepted are not new after it."""
+    assert recording.runtime is not None
+    agent = ASKERS["claude-code"](Judge(recording.runtime), "s1")
+    agent.prompt()
+    ran = []
+    for _ in range(4):
+        ran.append(agent.call("read_file", {"path": "a.txt"}, "the text").ran)
+        agent.stop("Done.")
+    assert ran == [True, True, False, False]
+
+
 def test_calls_have_spans_and_are_counted(agent: Asker, recording: Recording) -> None:
     """As those of an executor: by how they ended, in the trace of their turn."""
     agent.prompt()
@@ -79,4 +110,4 @@ def test_a_call_in_an_unknown_form_runs(recording: Recording) -> None:
     for program in programs().values():
         for name in ("PreToolUse", "BeforeTool", "preToolUse", "tool.execute.before", "Nothing"):
             for told in ({}, {"session_id": 7}, {"session_id": "s", "tool_name": None, "tool_input": 7}):
-                assert judge.answer(program, name, told) in ({}, judge.answer(program, name, told))
+                assert not judge.answer(program, name, told).ends

@@ -67,7 +67,7 @@ def test_every_event_is_registered_once(program: Program, tmp_path: Path, home: 
         install(program, tmp_path, home)
     assert program.registration is not None
     hooks = jsonc.parsed(settings(program, tmp_path).read_text()).plain["hooks"]
-    assert hooks.keys() == {*program.registration.events, program.registration.starts}
+    assert hooks.keys() == {*program.registration.events, *program.registration.starts}
     assert {len(entries) for entries in hooks.values()} == {1}
     assert registration.is_installed(program, tmp_path, is_project=False)
 

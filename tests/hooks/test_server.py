@@ -9,7 +9,6 @@ import shutil
 import socket
 import stat
 import subprocess
-import sys
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
@@ -37,7 +36,7 @@ def server(path: Path) -> Iterator[HookServer]:
     """A server of a judge."""
     with guarded() as recording:
         assert recording.runtime is not None
-        started = HookServer(Judge(recording.runtime), path, "token")
+        started = HookServer(Judge(recording.runtime), path, "token", 0)
         started.start()
         try:
             yield started
@@ -109,18 +108,6 @@ def test_curl_is_a_client(server: HookServer, path: Path) -> None:
     assert [bool(answer) for answer in answers] == [False, False, True, True]
 
 
-def test_without_curl_a_python_is_a_client(server: HookServer, path: Path) -> None:
-    """It says nothing where nobody answers."""
-    command = [sys.executable, "-m", "otel_loopguard.hooks.client", str(path), "codex", "x"]
-
-    def ask(body: bytes) -> bytes:
-        return subprocess.run(command, input=body, capture_output=True, check=True).stdout
-
-    assert [bool(answer) for answer in loop(ask)] == [False, False, True, True]
-    command[3] = str(path.with_name("nobody"))
-    assert ask(b"{}") == b""
-
-
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b"7", b"\xff", b"{}", b'{"session_id": []}'])
 def test_garbage_is_answered_with_nothing(server: HookServer, path: Path, body: bytes) -> None:
     """Then the call runs, and the next hook is judged."""
@@ -139,7 +126,7 @@ def test_the_socket_is_gone_after_the_end(path: Path) -> None:
     """A client then fails at once, and the call runs."""
     with guarded() as recording:
         assert recording.runtime is not None
-        server = HookServer(Judge(recording.runtime), path, "token")
+        server = HookServer(Judge(recording.runtime), path, "token", 0)
         server.start()
         server.stop()
     assert not path.exists()

@@ -15,8 +15,9 @@ PROGRAM = Program(
     Registration(
         ".claude/settings.json",
         ".claude/settings.json",
-        (*snake_case.CALLS, "PostToolBatch", "UserPromptSubmit", "Stop", "SubagentStop", "SessionEnd"),
+        (*snake_case.CALLS, "PostToolBatch", "Stop", "SubagentStop", "SessionEnd"),
         command_hook(5),
-        starts="SessionStart",
+        starts=("SessionStart", "UserPromptSubmit"),
+        http_entry=lambda url: {"hooks": [{"type": "http", "url": url, "timeout": 5}]},
     ),
 )

@@ -15,9 +15,9 @@ PROGRAM = Program(
     Registration(
         ".codex/hooks.json",
         ".codex/hooks.json",
-        ("PreToolUse", "PostToolUse", "UserPromptSubmit", "Stop", "SubagentStop", "SessionEnd"),
+        ("PreToolUse", "PostToolUse", "Stop", "SubagentStop", "SessionEnd"),
         command_hook(5),
-        starts="SessionStart",
+        starts=("SessionStart", "UserPromptSubmit"),
         still="trust the hooks once: start codex, and look at them with /hooks. Until then codex runs none of them.",
     ),
     ends_by_answer=False,

@@ -60,11 +60,11 @@ PROGRAM = Program(
         ".copilot/hooks/otel-loopguard.json",
         ".github/hooks/otel-loopguard.json",
         (
-            "preToolUse", "postToolUse", "postToolUseFailure", "userPromptSubmitted", "agentStop", "sessionEnd",
+            "preToolUse", "postToolUse", "postToolUseFailure", "agentStop", "sessionEnd",
         ),
         _entry,
         empty='{\n  "version": 1\n}\n',
-        starts="sessionStart",
+        starts=("sessionStart", "userPromptSubmitted"),
     ),
     ends_by_answer=False,
 )  # fmt: skip

@@ -25,7 +25,7 @@ def _read(name: str, told: Told) -> Event | None:
     if name == "BeforeToolSelection":
         return Choosing(place)
     if name == "AfterAgent":
-        return Stopping(place)
+        return Stopping(place, snake_case.answer_again(told, "prompt_response"))
     return SessionOver(place) if name == "SessionEnd" else None
 
 
@@ -43,6 +43,8 @@ def _outcome_of(told: Told) -> Outcome:
 def _write(name: str, answer: Answer) -> dict[str, Any]:
     if answer.withdraws:
         return {"hookSpecificOutput": {"hookEventName": name, "toolConfig": {"mode": "NONE"}}}
+    if name == "AfterAgent":
+        return snake_case.let_go(answer)
     if not answer.refusal:
         return snake_case.write_with_end(name, answer)
     end = {"continue": False, "stopReason": answer.refusal} if answer.ends else {}
@@ -57,9 +59,9 @@ PROGRAM = Program(
     Registration(
         ".gemini/settings.json",
         ".gemini/settings.json",
-        ("BeforeTool", "AfterTool", "BeforeAgent", "AfterAgent", "BeforeToolSelection", "SessionEnd"),
+        ("BeforeTool", "AfterTool", "AfterAgent", "BeforeToolSelection", "SessionEnd"),
         command_hook(5_000, matcher="*"),
-        starts="SessionStart",
+        starts=("SessionStart", "BeforeAgent"),
     ),
     withdraws_tools=True,
     delegating=frozenset({"invoke_agent"}),

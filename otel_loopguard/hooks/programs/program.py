@@ -28,8 +28,10 @@ class Registration:
     """Return the item of ``hooks.EVENT`` that runs a command: given the event and the command."""
     empty: str = "{}\n"
     """A file of settings without anything."""
-    starts: str = ""
-    """The event at which the judge is started; empty if there is none."""
+    starts: tuple[str, ...] = ()
+    """The events at which a judge is started if none answers: of a session, and of a message of the user."""
+    http_entry: Callable[[str], Any] | None = None
+    """Return the item that asks at a URL without a command; None if the program has no such hooks."""
     still: str = ""
     """What the user has to do beside; empty if nothing."""
     whole: Callable[[str, list[str]], str] | None = None

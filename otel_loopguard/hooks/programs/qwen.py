@@ -17,7 +17,7 @@ PROGRAM = Program(
         ".qwen/settings.json",
         (*snake_case.CALLS, "PostToolBatch", "Stop", "SubagentStop", "SessionEnd"),
         command_hook(5_000),
-        starts="SessionStart",
+        starts=("SessionStart", "UserPromptSubmit"),
     ),
     ends_by_answer=False,
 )

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 
 from otel_loopguard.engine.vocabulary import Outcome, ToolCall
-from otel_loopguard.hooks.events import After, Batch, Before, Place, Prompt, SessionOver, Stopping
+from otel_loopguard.hooks.events import After, Before, MessageOver, Place, Prompt, SessionOver, Stopping
 
 if TYPE_CHECKING:
     from otel_loopguard.hooks.events import Answer, Event
     from otel_loopguard.hooks.programs.program import Told
 
+STOPS: Final = ("Stop", "SubagentStop")
 CALLS: Final = ("PreToolUse", "PostToolUse", "PostToolUseFailure")
 _VOLATILE: Final = re.compile(r"(?<=<shellId: )\d+|(?<=Process Group PGID: )\d+")
 """Numbers that a program writes into each result anew: Copilot's, and Gemini's."""
@@ -69,6 +70,11 @@ def _batched(told: Told, call_id: str) -> tuple[ToolCall, Outcome]:
     return call, Outcome(error=text) if failed else Outcome(text)
 
 
+def answer_again(told: Told, key: str = "last_assistant_message") -> str | None:
+    """Return the agent's answer, if a stop hook has made it go on before; else None."""
+    return str(told.get(key) or "") if told.get("stop_hook_active") is True else None
+
+
 def read(name: str, told: Told, *, turn: str, call_id: str = "tool_use_id") -> Event | None:
     """Return what a hook tells: the names of Claude Code's events, which Codex and Qwen Code have, too."""
     place = place_of(told, turn=turn)
@@ -77,16 +83,18 @@ def read(name: str, told: Told, *, turn: str, call_id: str = "tool_use_id") -> E
     if name in ("PostToolUse", "PostToolUseFailure"):
         return After(place, call_of(told, call_id), outcome_of(told))
     if name == "PostToolBatch":
-        return Batch(place, tuple(_batched(one, call_id) for one in told.get("tool_calls") or ()))
+        return MessageOver(place, tuple(_batched(one, call_id) for one in told.get("tool_calls") or ()))
     if name == "UserPromptSubmit":
         return Prompt(place)
-    if name in ("Stop", "StopFailure", "SubagentStop"):
-        return Stopping(place)
+    if name in (*STOPS, "StopFailure"):
+        return Stopping(place, answer_again(told))
     return SessionOver(place) if name == "SessionEnd" else None
 
 
 def write(name: str, answer: Answer) -> dict[str, Any]:
     """Return a refusal, or a sentence beside the result, without a word on the run's end."""
+    if name in STOPS:
+        return let_go(answer)
     if answer.refusal:
         decided = {"permissionDecision": "deny", "permissionDecisionReason": answer.refusal}
         return {"hookSpecificOutput": {"hookEventName": name, **decided}}
@@ -95,7 +103,16 @@ def write(name: str, answer: Answer) -> dict[str, Any]:
     return {}
 
 
+def let_go(answer: Answer) -> dict[str, Any]:
+    """Let an agent stop, whatever other hooks say, if it has given the same answer again and again."""
+    if answer.refusal:
+        return {"continue": False, "stopReason": answer.refusal}
+    return {"systemMessage": answer.sentence} if answer.sentence else {}
+
+
 def write_with_end(name: str, answer: Answer) -> dict[str, Any]:
     """Return the same, for a program that ends its run when it is told so."""
+    if name in STOPS:
+        return let_go(answer)
     end = {"continue": False, "stopReason": answer.refusal or answer.sentence} if answer.ends else {}
     return {**end, **write(name, answer)}

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from otel_loopguard.engine.vocabulary import Outcome
-from otel_loopguard.hooks.events import Batch
+from otel_loopguard.hooks.events import MessageOver
 from otel_loopguard.hooks.programs import programs
 from otel_loopguard.hooks.programs.snake_case import text_of
 
@@ -36,7 +36,7 @@ def batched(program: str, response: Any, **more: str) -> tuple[Any, Outcome]:
     """The call of a batch, as the program's adapter reads it: its known tools and its outcome."""
     call = {"tool_name": "frob", "tool_input": {}, "tool_use_id": "1", "tool_call_id": "1", "tool_response": response}
     event = programs()[program].read("PostToolBatch", {**SENT, "tool_calls": [{**call, **more}]})
-    assert isinstance(event, Batch)
+    assert isinstance(event, MessageOver)
     ((found, outcome),) = event.calls
     return found.known_tools, outcome
 
