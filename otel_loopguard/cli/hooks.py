@@ -31,6 +31,8 @@ nobody has asked it for half an hour. Without a judge, or after a fault, every c
 """
 _RESIDENT: Final = "otel_loopguard.hooks.resident"
 _PATIENCE: Final = 10.0
+_LONGEST_START: Final = 3.0
+"""Seconds that the first hook of a session waits for a judge. Then calls run, until it judges."""
 _KEY: Final = "OTEL_PYTHON_LOOPGUARD_HASH_KEY"
 _SETTINGS: Final = "OTEL_"
 _LONGEST_LOG: Final = 1 << 20
@@ -177,7 +179,7 @@ def _serve(options: argparse.Namespace) -> int:
         os.execve(command[0], command, environment)  # noqa: S606 - our own code
     if running is None:
         with open(home.log, "wb" if _is_long(home.log) else "ab", opener=home.private) as log:
-            subprocess.Popen(  # noqa: S603 - our own code
+            judge = subprocess.Popen(  # noqa: S603 - our own code
                 command,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -186,6 +188,9 @@ def _serve(options: argparse.Namespace) -> int:
                 cwd=home.folder,
                 env=_of_the_user(home, environment),
             )
+        end = time.monotonic() + _LONGEST_START
+        while judge.poll() is None and home.running is None and time.monotonic() < end:
+            time.sleep(0.02)
     return 0
 
 

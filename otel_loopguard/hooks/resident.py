@@ -45,6 +45,7 @@ def main() -> int:
     judge = Judge(active_runtime.get())
     with suppress(FileNotFoundError):
         judge.restore(home.turns.read_bytes())
+        home.turns.unlink()
     port = int(home.port.read_text("ascii")) if home.port.exists() else None
     server = HookServer(judge, home.socket, home.secret("token"), port)
     server.start()
@@ -72,7 +73,7 @@ def _is_replaced() -> bool:
 def _start_the_next() -> None:
     """Start the judge of the version that is installed now. It ends this one, and goes on with its turns."""
     command = [sys.executable, "-m", "otel_loopguard.cli.main", "hooks", "serve", "--background"]
-    subprocess.run(command, stdin=subprocess.DEVNULL, check=False)  # noqa: S603 - our own code
+    subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True)  # noqa: S603 - our own code
 
 
 if __name__ == "__main__":

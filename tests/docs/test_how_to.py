@@ -5,6 +5,7 @@ The agents on the pages are complete programs. Their model is a server on this m
 
 from __future__ import annotations
 
+import tempfile
 from importlib.util import find_spec
 
 import pytest
@@ -58,7 +59,9 @@ def test_what_the_page_shows_is_what_happens(name, model, tmp_path, monkeypatch,
     if name.rpartition("/")[2] in PROGRAMS:
         servers.need(PROGRAMS[name.rpartition("/")[2]])
     monkeypatch.chdir(tmp_path)
-    run_page(name, tmp_path, capfd)
+    with tempfile.TemporaryDirectory(prefix="home-") as home:  # short enough for a socket
+        monkeypatch.setenv("HOME", home)
+        run_page(name, tmp_path, capfd)
 
 
 @pytest.mark.parametrize("name", PAGES)

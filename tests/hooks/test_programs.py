@@ -49,7 +49,6 @@ def agent(request: Any) -> Iterator[CodingAgent]:
     with folder() as path:
         found = request.param(path)
         hooks(found, "serve", "--background")
-        wait_until("the judge serves", found.judge.answers)
         yield found
         hooks(found, "stop")
 
@@ -127,14 +126,14 @@ def test_a_run_goes_on_without_its_judge(agent: CodingAgent) -> None:
         note = alone.note("one")
 
         def when_it_serves(asked: Asked) -> Reply:
-            wait_until("the judge serves", alone.judge.answers)
+            wait_until("the judge serves", lambda: alone.judge.running)
             return written(note)
 
         def when_it_is_killed(asked: Asked) -> Reply:
-            process = alone.judge.process
-            assert process is not None
-            os.kill(process, signal.SIGKILL)
-            wait_until("the judge is dead", lambda: not alone.judge.answers())
+            running = alone.judge.running
+            assert running is not None
+            os.kill(running.process, signal.SIGKILL)
+            wait_until("the judge is dead", lambda: not alone.judge.running)
             return written(note)
 
         done = alone.run(Steps([when_it_serves, note, when_it_is_killed, note]))
