@@ -35,7 +35,7 @@ QUESTION, DELEGATED = "task-1: look at the files.", "task-2: look at them, too."
 ANSWER = "I looked."
 TEXT = "the text of a"
 """What is in ``a.txt``."""
-AT_MOST = 120
+AT_MOST = 300
 """Seconds that a run may take. The programs have no limit."""
 ECHO = [sys.executable, str(Path(__file__).with_name("echo.py"))]
 """The command of an MCP server with the tools ``read_note`` and ``fail``."""
