@@ -1,4 +1,4 @@
-"""Ask the judge from a hook, where there is no curl: ``python -m otel_loopguard.hooks.client SOCKET PROGRAM/EVENT``.
+"""Ask the judge from a hook without curl: ``python -m otel_loopguard.hooks.client SOCKET PROGRAM/EVENT SECONDS``.
 
 It imports little, because a program waits for each hook. It says nothing of its own; without an answer its status is 1.
 """
@@ -8,19 +8,16 @@ from __future__ import annotations
 import socket
 import sys
 from contextlib import suppress
-from typing import Final
-
-_SECONDS: Final = 0.2
 
 
 def main() -> int:
     """Send the input to the judge, and write its answer. Return 0, or 1 if there is none."""
-    path, target = sys.argv[1:]
+    path, target, seconds = sys.argv[1:]
     body = sys.stdin.buffer.read()
     length = f"content-length: {len(body)}"
     lines = (f"POST /{target} HTTP/1.1", "host: judge", "connection: close", length, "", "")
     with suppress(OSError), socket.socket(socket.AF_UNIX) as connection:
-        connection.settimeout(_SECONDS)
+        connection.settimeout(float(seconds))
         connection.connect(path)
         connection.sendall("\r\n".join(lines).encode() + body)
         with connection.makefile("rb") as reply:

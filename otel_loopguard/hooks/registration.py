@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from otel_loopguard.hooks.home import Home
     from otel_loopguard.hooks.programs.program import Program, Registration
 
-_SECONDS: Final = 0.2
-"""The time that a hook waits for the judge at most."""
 _MARK: Final = "otel-loopguard hook"
 """The comment in each command, by which it is found again."""
 _MARK_IN_URL: Final = "otel-loopguard-hook"
@@ -51,6 +49,8 @@ class Choice(NamedTuple):
     """A program that no answer ends gets SIGINT."""
     port: int | None = None
     """The loopback port for hooks by HTTP; None if hooks are commands."""
+    seconds: float = 0.2
+    """The time that a hook waits for the judge at most. Then the call runs."""
 
 
 COMMANDS: Final = Choice()
@@ -69,7 +69,7 @@ def installed(
     if registration.whole is not None:
         if before is not None and _MARK.encode() not in before:
             raise LoopGuardError(f"{path} is not ours. It was left as it is")
-        return Change(path, before, registration.whole(str(home.socket), _STARTING).encode())
+        return Change(path, before, registration.whole(str(home.socket), _STARTING, choice.seconds).encode())
     try:
         is_new = before is None or not before.strip()
         text = registration.empty if is_new else _cleaned(registration, _text(path, before or b""))
@@ -146,11 +146,11 @@ def _asking(program: Program, event: str, home: Home, choice: Choice, *, otherwi
     if choice.interrupts and not program.ends_by_answer:
         target += "?interrupt=$PPID"
     if shutil.which("perl"):
-        ask = f'perl {shlex.quote(str(_CLIENT))} {path} "{target}"'
+        ask = f'perl {shlex.quote(str(_CLIENT))} {path} "{target}" {choice.seconds}'
     elif shutil.which("curl"):
-        ask = f'curl -s -m {_SECONDS} --data-binary @- --unix-socket {path} "http://judge/{target}"'
+        ask = f'curl -s -m {choice.seconds} --data-binary @- --unix-socket {path} "http://judge/{target}"'
     else:
-        ask = f'{shlex.quote(sys.executable)} -m otel_loopguard.hooks.client {path} "{target}"'
+        ask = f'{shlex.quote(sys.executable)} -m otel_loopguard.hooks.client {path} "{target}" {choice.seconds}'
     return f"{ask} 2>/dev/null || {otherwise} # {_MARK}"
 
 

@@ -18,7 +18,7 @@ __all__ = ["path", "server"]
 
 def test_without_curl_a_python_is_a_client(server: HookServer, path: Path) -> None:
     """It says nothing where nobody answers, and fails, as curl does."""
-    command = [sys.executable, "-m", "otel_loopguard.hooks.client", str(path), "codex/x"]
+    command = [sys.executable, "-m", "otel_loopguard.hooks.client", str(path), "codex/x", "10"]
     answers = loop(lambda body: subprocess.run(command, input=body, capture_output=True, check=True).stdout)
     assert [bool(answer) for answer in answers] == [False, False, True, True]
     command[3] = str(path.with_name("nobody"))

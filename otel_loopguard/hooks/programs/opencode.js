@@ -3,7 +3,7 @@ import { spawn } from "node:child_process"
 
 const SOCKET = "$SOCKET"
 const START = "$START"
-const MILLISECONDS = 200 // The time that a hook waits for the judge at most.
+const MILLISECONDS = 1000 * "$SECONDS" // The time that a hook waits for the judge at most.
 
 // Returns the answer of the judge. It is empty, and the call runs, if there is none in time.
 const ask = async (event, told) => {

@@ -56,9 +56,9 @@ def _write(name: str, answer: Answer) -> dict[str, Any]:  # noqa: ARG001 - the s
     return {key: value for key, value in answer._asdict().items() if value}
 
 
-def _plugin(socket: str, starting: list[str]) -> str:
+def _plugin(socket: str, starting: list[str], seconds: float) -> str:
     text = _PLUGIN.read_text("utf-8")
-    for name, value in (("$SOCKET", socket), ("$START", starting)):
+    for name, value in (("$SOCKET", socket), ("$START", starting), ("$SECONDS", seconds)):
         text = text.replace(f'"{name}"', orjson.dumps(value).decode())
     return text
 

@@ -34,9 +34,9 @@ class Registration:
     """Return the item that asks at a URL without a command; None if the program has no such hooks."""
     still: str = ""
     """What the user has to do beside; empty if nothing."""
-    whole: Callable[[str, list[str]], str] | None = None
-    """Return a file that is ours alone, where a program has no settings for hooks: given the judge's socket, and the
-    command that starts the judge."""
+    whole: Callable[[str, list[str], float], str] | None = None
+    """Return a file that is ours alone, where a program has no settings for hooks: given the judge's socket, the
+    command that starts the judge, and the seconds to wait for an answer."""
 
 
 def command_hook(timeout: int, **more: str) -> Callable[[str, str], Any]:

@@ -15,7 +15,7 @@ import pytest
 
 from otel_loopguard.hooks.home import Home
 from otel_loopguard.hooks.programs import programs
-from otel_loopguard.hooks.registration import installed, write
+from otel_loopguard.hooks.registration import Choice, installed, write
 from tests.environments import ENVIRONMENTS
 from tests.instrumentation.processes import NOTHING_EXPORTED
 from tests.models.conversation import KEY
@@ -35,6 +35,8 @@ QUESTION, DELEGATED = "task-1: look at the files.", "task-2: look at them, too."
 ANSWER = "I looked."
 TEXT = "the text of a"
 """What is in ``a.txt``."""
+PATIENT = Choice(seconds=10.0)
+"""A busy machine may take longer than the time for which a program waits, and the call would run."""
 AT_MOST = 300
 """Seconds that a run may take. The programs have no limit."""
 ECHO = [sys.executable, str(Path(__file__).with_name("echo.py"))]
@@ -116,7 +118,7 @@ class CodingAgent:
             environment = self.environment(self.configure(server.url))
             if guarded:
                 program = programs()[self.name]
-                write(installed(program, self.home, self.judge, is_project=False), self.judge)
+                write(installed(program, self.home, self.judge, PATIENT), self.judge)
             done = subprocess.run(
                 self.command(QUESTION), env=environment, cwd=self.work, stdin=subprocess.DEVNULL,
                 capture_output=True, text=True, timeout=AT_MOST, check=False,
