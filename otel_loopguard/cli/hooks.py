@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import math
 import os
 import signal
 import subprocess
@@ -13,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from otel_loopguard.cli.options import add_policy_choice
+from otel_loopguard.cli.options import add_policy_choice, parse_number
 from otel_loopguard.errors import LoopGuardError
 from otel_loopguard.private_files import write_private
 from otel_loopguard.version import __version__
@@ -29,6 +30,7 @@ Guards coding agents by their hooks: each tool call is judged before it runs. `i
 program's own settings. One judge for all of them runs in the background; the first hook starts it, and it ends when
 nobody has asked it for half an hour. Without a judge, or after a fault, every call runs.
 """
+_EPILOG: Final = "Exit status: 0 success; 2 wrong use, or a file that cannot be read or written."
 _RESIDENT: Final = "otel_loopguard.hooks.resident"
 _PATIENCE: Final = 10.0
 _LONGEST_START: Final = 3.0
@@ -44,34 +46,38 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
     parser.description = _DESCRIPTION
     commands = parser.add_subparsers(metavar="install|uninstall|status|serve|stop|log", required=True)
-    for name, run, about in (
-        ("install", _install, "write our hooks into the settings of a program"),
-        ("uninstall", _uninstall, "take them out: a file that nobody else has edited is as it was"),
-    ):
-        one = commands.add_parser(name, help=about, description=f"{about[0].upper()}{about[1:]}.")
+    found = {}
+    for name, (run, about) in _COMMANDS.items():
+        found[name] = commands.add_parser(
+            name, help=about, description=f"{about[0].upper()}{about[1:]}.", epilog=_EPILOG
+        )
+        found[name].set_defaults(run=run)
+    for name in ("install", "uninstall"):
+        one = found[name]
         one.add_argument("program", choices=sorted(programs()), metavar="PROGRAM", help=", ".join(sorted(programs())))
         one.add_argument("--project", action="store_true", help="in this folder's settings, not in the user's")
         one.add_argument("--dry-run", action="store_true", help="show the change, and write nothing")
-        one.set_defaults(run=run)
-        if run is _install:
-            one.add_argument(
-                "--interrupt", action="store_true", help="end runs that no answer ends with SIGINT, as Ctrl-C does"
-            )
-            one.add_argument(
-                "--http", action="store_true", help="ask on a loopback port, without a process (Claude Code)"
-            )
-            add_policy_choice(one.add_mutually_exclusive_group())
-    status = commands.add_parser("status", help="say where hooks are installed, and if the judge runs")
-    status.set_defaults(run=_status)
-    serve = commands.add_parser("serve", help="run the judge, until it is stopped or nobody asks it any more")
-    serve.add_argument("--background", action="store_true", help="return at once; its output goes to the log")
+    install, serve = found["install"], found["serve"]
+    install.add_argument(
+        "--interrupt", action="store_true", help="end runs that no answer ends with SIGINT, as Ctrl-C does"
+    )
+    install.add_argument("--http", action="store_true", help="ask on a loopback port, without a process (Claude Code)")
+    add_policy_choice(install.add_mutually_exclusive_group())
+    serve.add_argument("--background", action="store_true", help="return when it judges; its output goes to the log")
     serve.add_argument("-o", "--output", metavar="FILE", help="write a report at the end in any case")
     serve.add_argument("--record", metavar="FILE", help="keep the spans for `otel-loopguard replay FILE`")
     add_policy_choice(serve.add_mutually_exclusive_group())
-    serve.add_argument("--idle", type=float, default=1_800.0, metavar="SECONDS", help="(default: %(default)s)")
-    serve.set_defaults(run=_serve)
-    commands.add_parser("stop", help="end the judge").set_defaults(run=_stop)
-    commands.add_parser("log", help="show what the judge in the background has said").set_defaults(run=_log)
+    serve.add_argument(
+        "--idle",
+        type=_seconds,
+        default=1_800.0,
+        metavar="SECONDS",
+        help="end when nobody has asked for so long (default: %(default)s)",
+    )
+
+
+def _seconds(text: str) -> float:
+    return parse_number(text, lambda found: 0 < found < math.inf, "must be a number of seconds above 0")
 
 
 def _home() -> Home:
@@ -244,3 +250,13 @@ def _log(_: argparse.Namespace) -> int:
     except FileNotFoundError:
         print("there is no log: no judge has run in the background")
     return 0
+
+
+_COMMANDS: Final = {
+    "install": (_install, "write our hooks into the settings of a program"),
+    "uninstall": (_uninstall, "take them out: a file that nobody else has edited is as it was"),
+    "status": (_status, "say where hooks are installed, and if the judge runs"),
+    "serve": (_serve, "run the judge, until it is stopped or nobody asks it any more"),
+    "stop": (_stop, "end the judge"),
+    "log": (_log, "show what the judge in the background has said"),
+}
