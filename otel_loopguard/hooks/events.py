@@ -1,4 +1,4 @@
-"""What a coding agent's hook tells, and what may be answered, in the same words for every program."""
+"""The words for a coding agent's hooks, the same for every program: an event that is told, and the answer."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ Event: TypeAlias = Before | After | MessageOver | Prompt | Choosing | Stopping |
 
 
 class Answer(NamedTuple):
-    """What the program is told. An empty one leaves everything as it is."""
+    """The answer to a hook. An empty one leaves everything as it is."""
 
     refusal: str = ""
     """The text that the model reads instead of the tool's result."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from asyncio import CancelledError
 from collections import OrderedDict, deque
 from contextlib import suppress
 from threading import Lock
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
 _MOST_AGENTS: Final = 1_000
 _MOST_OPEN: Final = 1_000
 """Calls of one agent that have begun, and of which no end was told."""
+_MOST_OF_MESSAGE: Final = 16
+"""Calls of one message of the model. After more without an end, this version of the program does not tell it."""
 _NOTHING: Final = Answer()
 _STOP_HOOK: Final = "stop_hook"
 """The tool whose calls are an agent's answers that go to a hook again: a hook that never lets go is a loop, too."""
@@ -136,17 +139,17 @@ class Judge:
                 program = programs().get(name)
                 if program is not None:
                     agent = self._agent(program, Place(session, agent_id))
-                    with agent.lock, suppress(LoopGuardError):
+                    with agent.lock:
                         agent.resume(turn, base64.b64decode(history))
 
     def close(self) -> None:
-        """End all turns."""
+        """End all turns. They are broken off."""
         with self._lock:
             agents = list(self._agents.values())
             self._agents.clear()
         for agent in agents:
             with agent.lock:
-                agent.end_turn()
+                agent.end_turn(CancelledError())
 
 
 class _Agent:
@@ -165,7 +168,11 @@ class _Agent:
         """The history of the turn while no run is open. An agent that has stopped may have to go on."""
         self._open: OrderedDict[object, deque[GuardedCall]] = OrderedDict()
         self._seen: set[str] = set()
-        """The ids of calls since the last batch that had hooks of their own."""
+        """The ids of calls since the last ``MessageOver`` that had hooks of their own."""
+        self._of_message = 0
+        """The calls since the last ``MessageOver``."""
+        self._written = 0
+        """The turn's tick when the model wrote the first of them."""
         self._delegations = 0
         """The calls that run a sub-agent now whose hooks do not tell it from this agent."""
         self._delegated: _Agent | None = None
@@ -173,6 +180,8 @@ class _Agent:
     def answer(self, event: Event) -> Answer:
         """Take an event, and return what the program is told."""
         turn = event.place.turn
+        if isinstance(event, Stopping) and turn and turn != self.turn:
+            return _NOTHING  # the end of an earlier turn, told late
         if turn != self.turn or (isinstance(event, Prompt) and not turn):
             self.end_turn()
             self.turn = turn
@@ -188,7 +197,7 @@ class _Agent:
             self._count_delegations(delegates and not answer.refusal)
             return answer
         if isinstance(event, MessageOver):
-            return self._batch(event)
+            return self._message_over(event)
         if isinstance(event, Choosing):
             if self._delegated is not None:
                 return self._delegated.answer(event)
@@ -232,9 +241,10 @@ class _Agent:
         """Begin a call. Return it, not ended, if it may run; else what the program is told."""
         if call.call_id is not None:
             self._seen.add(call.call_id)
-        guarded = GuardedCall(
-            self._runtime, _ADAPTER, Reading(call, agent_name=self._program.name), self._scope(), None
-        )
+        scope = self._scope()
+        if self._program.tells_messages:
+            call = call._replace(written=self._tick_of_message(scope))
+        guarded = GuardedCall(self._runtime, _ADAPTER, Reading(call, agent_name=self._program.name), scope, None)
         try:
             guarded.__enter__()
         except ToolLoopError as error:
@@ -263,16 +273,27 @@ class _Agent:
         guarded.__exit__(None, None, None)
         return Answer(sentence=told.sentence)
 
-    def _batch(self, event: MessageOver) -> Answer:
-        """Judge the calls that had no hook of their own: their tools do not exist, or their arguments are not valid."""
+    def _tick_of_message(self, scope: Scope) -> int | None:
+        """Return the turn's tick when the model wrote the next call: it may run after others of the same message."""
+        self._written = self._written if self._of_message else scope.turn.tick
+        self._of_message += 1
+        return self._written if self._of_message <= _MOST_OF_MESSAGE else None
+
+    def _message_over(self, event: MessageOver) -> Answer:
+        """Judge the calls of which no end was told. Those without a hook of their own had no such tool, or arguments
+        that are not valid; somebody else has refused the others.
+        """
         sentences, ends, seen = [], False, self._seen
         self._seen = set()
         for call, outcome in event.calls:
-            if call.call_id is not None and call.call_id not in seen:
-                answer = self._after(call, outcome)
-                sentences.append(answer.sentence)
-                ends = ends or answer.ends
+            if call.call_id is None or (call.call_id in seen and _key(call) not in self._open):
+                continue
+            refused_elsewhere = Outcome(error=outcome.error or str(outcome.result))
+            answer = self._after(call, refused_elsewhere if call.call_id in seen else outcome)
+            sentences.append(answer.sentence)
+            ends = ends or answer.ends
         self._seen.clear()
+        self._of_message = 0
         return Answer(sentence="\n".join(filter(None, sentences)), ends=ends)
 
     def _scope(self) -> Scope:
@@ -280,7 +301,8 @@ class _Agent:
             self._run = self._runtime.runs.open(self._info)
             self._runtime.begin_span(self._run.scope)
             if self._history is not None:
-                self._run.scope.turn.restore(self._history)
+                with suppress(LoopGuardError):  # of another hash key: the turn begins anew
+                    self._run.scope.turn.restore(self._history)
         return self._run.scope
 
     @property
@@ -289,21 +311,21 @@ class _Agent:
         return self._history if self._run is None else self._run.scope.turn.state()
 
     def resume(self, turn: str, history: bytes) -> None:
-        """Go on with this turn. Raise ``LoopGuardError`` if its history is of another hash key."""
+        """Go on with this turn at its next call."""
         self.turn, self._history = turn, history
-        self._scope()
 
-    def end_turn(self) -> None:
-        """End the turn, and the calls of which no end was told."""
+    def end_turn(self, error: BaseException | None = None) -> None:
+        """End the turn, and the calls of which no end was told. ``error``: what has broken it off, or None."""
         for calls in self._open.values():
             for call in calls:
                 call.end()
         self._open.clear()
         self._seen.clear()
+        self._of_message = 0
         self._count_delegations(-self._delegations)
         run, self._run = self._run, None
         if run is not None:
-            self._runtime.runs.close(run)
+            self._runtime.runs.close(run, error)
 
 
 def _key(call: ToolCall) -> object:

@@ -36,7 +36,7 @@ class Asker:
 
     def __init__(self, judge: Judge, session: str) -> None:
         self.program = programs()[self.name]
-        self._judge = judge
+        self.judge = judge
         self._session = session
         self._numbers = itertools.count()
         self._prompt = 0
@@ -44,34 +44,46 @@ class Asker:
     def prompt(self) -> None:
         """Send a message of the user."""
         self._prompt += 1
-        self._ask(self.prompted, {})
+        self.ask(self.prompted, {})
 
     def stop(self, text: str = "", *, again: bool = False) -> dict[str, Any]:
         """Answer; ``again``, because a hook of the user did not accept the answer before. Return what is told."""
-        return self._ask(self.stopped, {self.answered: text, "stop_hook_active": again})
+        return self.ask(self.stopped, {self.answered: text, "stop_hook_active": again})
 
     def call(self, tool: str, arguments: dict[str, Any], result: str | None, *, error: str = "") -> Made:
         """Make a call. Return what became of it."""
-        told = self.asked(tool, arguments, f"call {next(self._numbers)}")
-        answer = self._ask(self.before, told)
+        told = self.begun(tool, arguments)
+        made = self._made(told, self.ask(self.before, told), result, error)
+        self.end_message()
+        return made
+
+    def begun(self, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Return a new call in a hook."""
+        return self.asked(tool, arguments, f"call {next(self._numbers)}")
+
+    def end_message(self) -> None:
+        """Tell that all calls of a message of the model have ended, if the program does."""
+
+    def _made(self, told: dict[str, Any], answer: dict[str, Any], result: str | None, error: str) -> Made:
         refusal = self.refusal(answer)
         if refusal:
             return Made(ran=False, read=refusal, is_end=answer.get("continue") is False or bool(answer.get("ends")))
         name = self.failed if error else self.after
-        answer = self._ask(name, {**told, **(self.failure(error) if error else self.result(result or ""))})
+        answer = self.ask(name, {**told, **(self.failure(error) if error else self.result(result or ""))})
         sentence = self.sentence(answer)
         return Made(ran=True, read="\n".join(filter(None, (result or error, sentence))))
 
     def begin(self, tool: str, arguments: dict[str, Any]) -> None:
         """Begin a call that runs while others do."""
-        self._ask(self.before, self.asked(tool, arguments, tool))
+        self.ask(self.before, self.asked(tool, arguments, tool))
 
     def end(self, tool: str, arguments: dict[str, Any], result: str) -> None:
         """End a call that was begun."""
-        self._ask(self.after, {**self.asked(tool, arguments, tool), **self.result(result)})
+        self.ask(self.after, {**self.asked(tool, arguments, tool), **self.result(result)})
 
-    def _ask(self, name: str, told: dict[str, Any]) -> dict[str, Any]:
-        return self._judge.answer(self.program, name, {**self.common(name), **told}).body
+    def ask(self, name: str, told: dict[str, Any]) -> dict[str, Any]:
+        """Return the answer to a hook."""
+        return self.judge.answer(self.program, name, {**self.common(name), **told}).body
 
     def common(self, name: str) -> dict[str, Any]:
         """What every hook has."""
@@ -104,6 +116,10 @@ class ClaudeCode(Asker):
     """Claude Code."""
 
     name, turn = "claude-code", "prompt_id"
+
+    def end_message(self) -> None:
+        """Tell it, without calls that had no hook after them."""
+        self.ask("PostToolBatch", {"tool_calls": []})
 
 
 class Codex(Asker):

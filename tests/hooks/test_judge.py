@@ -11,7 +11,7 @@ from otel_loopguard import semconv
 from otel_loopguard.hooks.judge import Judge
 from otel_loopguard.hooks.programs import programs
 from otel_loopguard.testing import guarded
-from tests.hooks.asking import ASKERS, Asker
+from tests.hooks.asking import ASKERS, Asker, ClaudeCode
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -111,3 +111,91 @@ def test_a_call_in_an_unknown_form_runs(recording: Recording) -> None:
         for name in ("PreToolUse", "BeforeTool", "preToolUse", "tool.execute.before", "Nothing"):
             for told in ({}, {"session_id": 7}, {"session_id": "s", "tool_name": None, "tool_input": 7}):
                 assert not judge.answer(program, name, told).ends
+
+
+@pytest.fixture
+def claude_code(recording: Recording) -> ClaudeCode:
+    """A session of the program that tells when all calls of a message have ended."""
+    assert recording.runtime is not None
+    return ClaudeCode(Judge(recording.runtime), "s1")
+
+
+def test_equal_calls_of_one_message_are_no_repeats(claude_code: ClaudeCode, recording: Recording) -> None:
+    """The model had read no result when it wrote them, though they run one after the other."""
+    claude_code.prompt()
+    for _ in range(4):
+        told = claude_code.begun("read_file", {"path": "a.txt"})
+        assert claude_code.ask("PreToolUse", told) == {}
+        assert claude_code.ask("PostToolUse", {**told, "tool_response": "the text"}) == {}
+    claude_code.end_message()
+    assert recording.outcomes == ["executed"] * 4
+    assert [claude_code.call("read_file", {"path": "a.txt"}, "the text").ran for _ in range(3)][-1] is False
+
+
+def test_calls_are_judged_where_the_end_of_a_message_is_never_told(
+    claude_code: ClaudeCode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An older version has no such hook: after so many calls they are taken for those of several messages."""
+    monkeypatch.setattr(claude_code, "end_message", lambda: None)
+    claude_code.prompt()
+    ran = [claude_code.call("read_file", {"path": "a.txt"}, "the text").ran for _ in range(20)]
+    assert (all(ran[:16]), any(ran[17:])) == (True, False)
+
+
+def test_a_call_that_somebody_else_has_refused_has_failed(claude_code: ClaudeCode, recording: Recording) -> None:
+    """Another hook, or the user. It has no hook after it, and is among the calls of the message."""
+    claude_code.prompt()
+    for _ in range(3):
+        told = claude_code.begun("read_file", {"path": "a.txt"})
+        answer = claude_code.ask("PreToolUse", told)
+        claude_code.ask("PostToolBatch", {"tool_calls": [{**told, "tool_response": "The user said no."}]})
+    assert recording.outcomes == ["failed", "failed", "blocked"]
+    assert "tool_loop_detected" in claude_code.refusal(answer)
+
+
+def test_the_end_of_an_earlier_turn_does_not_end_this_one(claude_code: ClaudeCode, recording: Recording) -> None:
+    """A program may tell it late."""
+    claude_code.prompt()
+    claude_code.call("read_file", {"path": "a.txt"}, "the text")
+    claude_code.ask("Stop", {"prompt_id": "prompt 0"})
+    claude_code.call("read_file", {"path": "a.txt"}, "the text")
+    assert recording.outcomes == ["executed", "nudged"]
+
+
+def test_a_judge_that_goes_on_opens_no_turn_before_its_next_call(recording: Recording) -> None:
+    """An agent that has stopped would be shown as one that runs."""
+    assert recording.runtime is not None
+    before, idle, after = (Judge(recording.runtime) for _ in range(3))
+    agent = ASKERS["codex"](before, "s1")
+    agent.prompt()
+    for _ in range(2):
+        agent.call("read_file", {"path": "a.txt"}, "the text")
+    agent.stop()
+    for judge in (idle, after):
+        judge.restore(before.state())
+    idle.close()
+    assert recording.counted(semconv.METRIC_TURNS_ENDED) == 1
+    went_on = ASKERS["codex"](after, "s1")
+    went_on._prompt = 1
+    assert not went_on.call("read_file", {"path": "a.txt"}, "the text").ran
+
+
+@pytest.mark.parametrize("state", [b"", b"[7]", b'[["codex", "s1", "", "prompt 1", "!"]]'])
+def test_turns_that_cannot_be_read_begin_anew(state: bytes, recording: Recording) -> None:
+    """Bytes of another key, of another version, or none."""
+    assert recording.runtime is not None
+    judge = Judge(recording.runtime)
+    judge.restore(state)
+    agent = ASKERS["codex"](judge, "s1")
+    agent.prompt()
+    assert [agent.call("read_file", {"path": "a.txt"}, "the text").ran for _ in range(3)] == [True, True, False]
+
+
+def test_turns_that_are_open_when_the_judge_is_closed_were_broken_off(
+    claude_code: ClaudeCode, recording: Recording
+) -> None:
+    """No answer was told of them."""
+    claude_code.prompt()
+    claude_code.call("read_file", {"path": "a.txt"}, "the text")
+    claude_code.judge.close()
+    assert recording.counted(semconv.METRIC_TURNS_ENDED, loopguard__turn__end="cancelled") == 1

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from otel_loopguard.hooks.programs.program import Program
 
-REGISTERED = [program for program in programs().values() if program.registration is not None]
+REGISTERED = list(programs().values())
 WITH_SETTINGS = [program for program in REGISTERED if not program.registration.whole]
 """Those whose hooks are in a file that others write to."""
 EACH = pytest.mark.parametrize("program", WITH_SETTINGS, ids=lambda program: program.name)
@@ -46,7 +46,6 @@ def home(tmp_path: Path) -> Home:
 
 def settings(program: Program, root: Path) -> Path:
     """The user's file of a program."""
-    assert program.registration is not None
     return root / program.registration.user
 
 
@@ -65,7 +64,6 @@ def test_every_event_is_registered_once(program: Program, tmp_path: Path, home: 
     """Also if it is installed twice."""
     for _ in range(2):
         install(program, tmp_path, home)
-    assert program.registration is not None
     hooks = jsonc.parsed(settings(program, tmp_path).read_text()).plain["hooks"]
     assert hooks.keys() == {*program.registration.events, *program.registration.starts}
     assert {len(entries) for entries in hooks.values()} == {1}
@@ -200,6 +198,6 @@ def test_without_a_judge_a_hook_says_nothing(program: Program, client: str, tmp_
     """Its status is 0, so the call runs."""
     install(program, tmp_path, home)
     found = commands(program, tmp_path)
-    event = program.registration.events[0] if program.registration is not None else ""
+    event = program.registration.events[0]
     done = subprocess.run(["sh", "-c", found[event]], input=b"{}", capture_output=True, check=True)
     assert (done.stdout, done.stderr) == (b"", b"")

@@ -67,6 +67,7 @@ def loop(ask: Any) -> list[bytes]:
         answers.append(ask(told(number, "PreToolUse")))
         if not answers[-1]:
             ask(told(number, "PostToolUse", tool_response="the text"))
+        ask(told(number, "PostToolBatch", tool_calls=[]))
     return answers
 
 

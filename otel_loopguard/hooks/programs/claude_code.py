@@ -20,4 +20,5 @@ PROGRAM = Program(
         starts=("SessionStart", "UserPromptSubmit"),
         http_entry=lambda url: {"hooks": [{"type": "http", "url": url, "timeout": 5}]},
     ),
+    tells_messages=True,
 )

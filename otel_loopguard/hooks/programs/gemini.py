@@ -63,6 +63,5 @@ PROGRAM = Program(
         command_hook(5_000, matcher="*"),
         starts=("SessionStart", "BeforeAgent"),
     ),
-    withdraws_tools=True,
     delegating=frozenset({"invoke_agent"}),
 )

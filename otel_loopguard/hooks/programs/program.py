@@ -33,7 +33,7 @@ class Registration:
     http_entry: Callable[[str], Any] | None = None
     """Return the item that asks at a URL without a command; None if the program has no such hooks."""
     still: str = ""
-    """What the user has to do beside; empty if nothing."""
+    """The rest that the user has to do; empty if nothing."""
     whole: Callable[[str, list[str], float], str] | None = None
     """Return a file that is ours alone, where a program has no settings for hooks: given the judge's socket, the
     command that starts the judge, and the seconds to wait for an answer."""
@@ -60,11 +60,11 @@ class Program:
     write: Callable[[str, Answer], dict[str, Any]]
     """Return the JSON that the program understands as this answer to the hook of this name. A key that it does not know
     may make it run the call."""
-    registration: Registration | None = None
-    """None if its hooks are not registered in a file of settings."""
+    registration: Registration
+    """The way to register its hooks."""
     ends_by_answer: bool = True
     """True if an answer ends the run; else only a signal does, as Ctrl-C sends it."""
-    withdraws_tools: bool = False
-    """True if an answer withdraws the tools for one request; else the model is only asked for its answer."""
+    tells_messages: bool = False
+    """True if a ``MessageOver`` comes when all calls of one message of the model have ended."""
     delegating: frozenset[str] = frozenset()
     """The tools that run a sub-agent whose hooks do not tell it from its parent: while one runs, the calls are its."""

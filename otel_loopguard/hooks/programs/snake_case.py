@@ -19,7 +19,7 @@ CALLS: Final = ("PreToolUse", "PostToolUse", "PostToolUseFailure")
 _VOLATILE: Final = re.compile(r"(?<=<shellId: )\d+|(?<=Process Group PGID: )\d+")
 """Numbers that a program writes into each result anew: Copilot's, and Gemini's."""
 _NO_SUCH_TOOL: Final = re.compile(r"Error: No such tool available: |Tool \\?\"[^\"]*\" not found in registry")
-"""What the model reads of a call whose tool does not exist: Claude Code's words, and Qwen Code's."""
+"""The result of a call whose tool does not exist, in the words of Claude Code and of Qwen Code."""
 
 
 def place_of(told: Told, *, turn: str = "") -> Place:

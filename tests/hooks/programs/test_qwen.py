@@ -17,7 +17,7 @@ class Repeating(ASKERS["qwen"]):  # type: ignore[misc, valid-type]  # an asker t
 
     def call(self, *args: Any, **more: Any) -> Any:
         """Make a call."""
-        self._ask(self.prompted, {"prompt": ""})
+        self.ask(self.prompted, {"prompt": ""})
         return super().call(*args, **more)
 
 
