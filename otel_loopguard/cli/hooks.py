@@ -96,18 +96,13 @@ def _install(options: argparse.Namespace) -> int:
     program, home = programs()[options.program], _home()
     if options.interrupt and program.ends_by_answer:
         raise LoopGuardError(f"{program.title} is ended by an answer. Remedy: leave out --interrupt")
-    if options.http and (options.project or program.registration is None or program.registration.http_entry is None):
+    if options.http and (options.project or program.registration.http_entry is None):
         raise LoopGuardError("--http is for Claude Code, in the user's settings: its address has a secret")
-    _make_change(
-        options,
-        installed(
-            program,
-            _root(options),
-            home,
-            Choice(options.interrupt, home.http_port() if options.http else None),
-            is_project=options.project,
-        ),
-    )
+    address = ""
+    if options.http:
+        address = "PORT/TOKEN" if options.dry_run else home.http_address()
+    choice = Choice(options.interrupt, address)
+    _make_change(options, installed(program, _root(options), home, choice, is_project=options.project))
     if not options.dry_run:
         home.make()
         policy = variable_of(options.preset, options.policy)
@@ -117,7 +112,7 @@ def _install(options: argparse.Namespace) -> int:
             print("The judge that runs keeps its settings. For new ones: otel-loopguard hooks stop")
     if not is_fast():
         print("There is no perl and no curl: each hook starts a Python, which takes a good tenth of a second.")
-    if program.registration is not None and program.registration.still and not options.dry_run:
+    if program.registration.still and not options.dry_run:
         print(f"Now {program.registration.still}")
     return 0
 
@@ -154,10 +149,9 @@ def _status(_: argparse.Namespace) -> int:
     from otel_loopguard.hooks.registration import is_installed  # noqa: PLC0415 - as above
 
     for program in programs().values():
-        if program.registration is not None:
-            places = ((Path.home(), False, "the user's settings"), (Path.cwd(), True, "this project's settings"))
-            found = [name for root, own, name in places if is_installed(program, root, is_project=own)]
-            print(f"{program.name}: {' and '.join(found) if found else 'not installed'}")
+        places = ((Path.home(), False, "the user's settings"), (Path.cwd(), True, "this project's settings"))
+        found = [name for root, own, name in places if is_installed(program, root, is_project=own)]
+        print(f"{program.name}: {' and '.join(found) if found else 'not installed'}")
     running = _home().running
     state = "does not run" if running is None else f"{running.version} runs, process {running.process}"
     print(f"judge: {state}")
@@ -182,6 +176,8 @@ def _serve(options: argparse.Namespace) -> int:
     # A judge goes on with the turns of the one before: their fingerprints need the same key.
     environment = {_KEY: home.secret("key"), **os.environ, **variable_of(options.preset, options.policy)}
     if not options.background:
+        if running is not None:
+            raise LoopGuardError(f"a judge runs, process {running.process}. Remedy: otel-loopguard hooks stop")
         os.execve(command[0], command, environment)  # noqa: S606 - our own code
     if running is None:
         with open(home.log, "wb" if _is_long(home.log) else "ab", opener=home.private) as log:
@@ -207,8 +203,12 @@ def _of_the_user(home: Home, environment: dict[str, str]) -> dict[str, str]:
     """
     if not home.settings.exists():
         return environment
+    try:
+        settings = json.loads(home.settings.read_bytes())
+    except ValueError as error:
+        raise LoopGuardError(f"{home.settings} is no JSON. Remedy: otel-loopguard hooks install, once more") from error
     others = {name: value for name, value in environment.items() if not name.startswith(_SETTINGS)}
-    return {**others, _KEY: home.secret("key"), **json.loads(home.settings.read_bytes())}
+    return {**others, _KEY: home.secret("key"), **settings}
 
 
 def _is_long(path: Path) -> bool:

@@ -46,8 +46,7 @@ class Home:
         """The process of the judge, and its version. The judge holds a lock on it."""
         self.settings = folder / "settings.json"
         """The OpenTelemetry variables of the user by whom hooks were installed."""
-        self.port = folder / "port"
-        """The loopback port for hooks by HTTP, if any are installed."""
+        self._port = folder / "port"
 
     @classmethod
     def of(cls, environment: Mapping[str, str]) -> Home:
@@ -94,13 +93,20 @@ class Home:
                 return RunningJudge(int(process), version)
         return None
 
-    def http_port(self) -> int:
-        """Return the loopback port for hooks by HTTP: at the first time one that is free, from then on the same."""
-        if not self.port.exists():
-            self.make()
+    @property
+    def port(self) -> int | None:
+        """The loopback port for hooks by HTTP; None if none are installed."""
+        with suppress(FileNotFoundError, ValueError):
+            return int(self._port.read_text("ascii"))
+        return None
+
+    def http_address(self) -> str:
+        """Return ``PORT/TOKEN`` for hooks by HTTP: at the first time a port that is free, from then on the same."""
+        self.make()
+        if self.port is None:
             with socket.create_server(("127.0.0.1", 0)) as free:
-                write_private(self.port, str(free.getsockname()[1]).encode())
-        return int(self.port.read_text("ascii"))
+                write_private(self._port, str(free.getsockname()[1]).encode())
+        return f"{self.port}/{self.secret('token')}"
 
     def secret(self, name: str) -> str:
         """Return a secret of this user, which is made at the first time: the token, or the key of fingerprints."""

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _MARK: Final = "otel-loopguard hook"
 """The comment in each command, by which it is found again."""
 _MARK_IN_URL: Final = "otel-loopguard-hook"
-"""The same in a URL; a client does not send it."""
+"""The fragment of each URL, by which it is found again; a client does not send it."""
 _CLIENT: Final = Path(__file__).with_name("ask.pl")
 """It starts in 6 ms; curl takes 16."""
 _RECORD: Final = "installed.json"
@@ -43,12 +43,12 @@ class Change(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """What the user has chosen at the installation."""
+    """The choices of the user at the installation."""
 
     interrupts: bool = False
     """A program that no answer ends gets SIGINT."""
-    port: int | None = None
-    """The loopback port for hooks by HTTP; None if hooks are commands."""
+    address: str = ""
+    """The loopback port and the token for hooks by HTTP, ``PORT/TOKEN``; empty if hooks are commands."""
     seconds: float = 0.2
     """The time that a hook waits for the judge at most. Then the call runs."""
 
@@ -74,8 +74,9 @@ def installed(
         is_new = before is None or not before.strip()
         text = registration.empty if is_new else _cleaned(registration, _text(path, before or b""))
         for event in registration.events:
-            if choice.port is not None and registration.http_entry is not None:
-                entry = registration.http_entry(_url(program, event, home, choice.port))
+            if choice.address and registration.http_entry is not None:
+                url = f"http://127.0.0.1:{choice.address}/{program.name}/{event}#{_MARK_IN_URL}"
+                entry = registration.http_entry(url)
             else:
                 entry = registration.entry(event, _asking(program, event, home, choice))
             text = jsonc.appended(text, ("hooks", event), entry)
@@ -135,8 +136,6 @@ def write(change: Change, home: Home) -> None:
 
 
 def _place(program: Program, root: Path, *, is_project: bool) -> tuple[Registration, Path]:
-    if program.registration is None:
-        raise LoopGuardError(f"{program.title} has no settings for hooks")
     return program.registration, root / (program.registration.project if is_project else program.registration.user)
 
 
@@ -152,10 +151,6 @@ def _asking(program: Program, event: str, home: Home, choice: Choice, *, otherwi
     else:
         ask = f'{shlex.quote(sys.executable)} -m otel_loopguard.hooks.client {path} "{target}" {choice.seconds}'
     return f"{ask} 2>/dev/null || {otherwise} # {_MARK}"
-
-
-def _url(program: Program, event: str, home: Home, port: int) -> str:
-    return f"http://127.0.0.1:{port}/{home.secret('token')}/{program.name}/{event}#{_MARK_IN_URL}"
 
 
 def is_fast() -> bool:

@@ -46,8 +46,7 @@ def main() -> int:
     with suppress(FileNotFoundError):
         judge.restore(home.turns.read_bytes())
         home.turns.unlink()
-    port = int(home.port.read_text("ascii")) if home.port.exists() else None
-    server = HookServer(judge, home.socket, home.secret("token"), port)
+    server = HookServer(judge, home.socket, home.secret("token"), home.port)
     server.start()
     looks = 0
     try:

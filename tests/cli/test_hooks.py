@@ -161,6 +161,29 @@ def test_a_dry_run_shows_the_change_and_writes_nothing(hooks: Hooks, home: Path)
     assert not (home / ".gemini").exists()
 
 
+def test_a_dry_run_of_hooks_by_http_makes_no_secret(hooks: Hooks, home: Path) -> None:
+    """It shows words in place of the port and the token."""
+    assert (
+        "http://127.0.0.1:PORT/TOKEN/claude-code/PreToolUse"
+        in hooks("install", "claude-code", "--http", "--dry-run").stdout
+    )
+    assert not (home / ".local").exists()
+
+
+def test_a_judge_in_a_terminal_needs_the_other_to_be_stopped(hooks: Hooks) -> None:
+    """The remedy is named."""
+    hooks("serve", "--background")
+    assert "Remedy: otel-loopguard hooks stop" in hooks("serve").stderr
+
+
+def test_settings_that_cannot_be_read_are_named(hooks: Hooks, home: Path) -> None:
+    """A full disk may have cut them."""
+    hooks("install", "claude-code")
+    settings = home / ".local/state/otel-loopguard/hooks/settings.json"
+    settings.write_text("{")
+    assert "settings.json is no JSON. Remedy: otel-loopguard hooks install" in hooks("serve", "--background").stderr
+
+
 def test_a_project_has_settings_of_its_own(hooks: Hooks, home: Path) -> None:
     """They are written below the folder in which the command runs."""
     hooks("install", "codex", "--project")

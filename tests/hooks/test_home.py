@@ -72,4 +72,5 @@ def test_one_process_is_the_judge_until_it_is_gone(home: Home) -> None:
 
 def test_the_port_for_hooks_by_http_stays(home: Home) -> None:
     """It stands in the settings of a program."""
-    assert home.http_port() == home.http_port() > 0
+    assert home.port is None
+    assert home.http_address() == home.http_address() == f"{home.port}/{home.secret('token')}"

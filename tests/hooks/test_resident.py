@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
 import tempfile
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 import pytest
@@ -33,12 +34,15 @@ def resident(home: Home, *arguments: str) -> Iterator[subprocess.Popen[str]]:
         env=clean_environment({"XDG_STATE_HOME": state}),
         stderr=subprocess.PIPE,
         text=True,
+        start_new_session=True,
     )
     with process:
         try:
             yield process
         finally:
-            process.kill()
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)  # `run`, and the judge that it has started
+            process.wait(30)
 
 
 @pytest.fixture
