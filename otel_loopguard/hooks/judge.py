@@ -210,7 +210,7 @@ class _Agent:
         if event.again is not None:
             begun = self._begun(ToolCall(_STOP_HOOK, {"answer": event.again}))
             if isinstance(begun, Answer):
-                answer = Answer(refusal=_LET_GO, ends=True)
+                answer = Answer(refusal=_LET_GO)
             elif self._told(begun, Outcome("not accepted")).sentence:
                 answer = Answer(sentence=_SAME_ANSWER)
         history = self.history

@@ -29,8 +29,6 @@ class Asker:
     failed: ClassVar[str] = "PostToolUseFailure"
     prompted: ClassVar[str] = "UserPromptSubmit"
     stopped: ClassVar[str] = "Stop"
-    answered: ClassVar[str] = "last_assistant_message"
-    """The key of the agent's answer."""
     turn: ClassVar[str] = ""
     """The key of the id of the user's message."""
 
@@ -48,7 +46,7 @@ class Asker:
 
     def stop(self, text: str = "", *, again: bool = False) -> dict[str, Any]:
         """Answer; ``again``, because a hook of the user did not accept the answer before. Return what is told."""
-        return self.ask(self.stopped, {self.answered: text, "stop_hook_active": again})
+        return self.ask(self.stopped, {"last_assistant_message": text, "stop_hook_active": again})
 
     def call(self, tool: str, arguments: dict[str, Any], result: str | None, *, error: str = "") -> Made:
         """Make a call. Return what became of it."""
@@ -149,7 +147,7 @@ class Qwen(Asker):
 class Gemini(Asker):
     """Gemini CLI, without any ids but the session's."""
 
-    name, answered = "gemini", "prompt_response"
+    name = "gemini"
     before, after, failed, prompted, stopped = "BeforeTool", "AfterTool", "AfterTool", "BeforeAgent", "AfterAgent"
 
     def asked(self, tool: str, arguments: dict[str, Any], number: str) -> dict[str, Any]:

@@ -19,6 +19,8 @@ import pytest
 
 from tests.hooks.programs import AGENTS
 from tests.hooks.programs.agent import ANSWER, DELEGATED, CodingAgent, Ran, Steps, need
+from tests.hooks.programs.claude_code import ClaudeCode
+from tests.hooks.programs.codex import Codex
 from tests.models.scripts import written
 from tests.stack.harness.process import wait_until
 
@@ -60,7 +62,7 @@ def hooks(agent: CodingAgent, *arguments: str) -> str:
 
 
 def test_a_stubborn_model_is_refused_and_ended(agent: CodingAgent) -> None:
-    """Two calls run, the model reads the reason, and the run ends if the program lets a hook end it.
+    """Two calls run, the model reads the reason, and the run ends, by an answer or by a signal.
 
     A program that is slow makes a slow loop, in which a look after a pause may run.
     """
@@ -78,6 +80,14 @@ def kind_of(result: str, has_run: str) -> str:
     if re.search(has_run, result):
         return "ran"
     return "refused" if REFUSED in result or ENDED in result else result
+
+
+@pytest.mark.parametrize("agent", [ClaudeCode, Codex], indirect=True, ids=lambda agent: agent.name)
+def test_a_stop_hook_that_never_lets_go_is_overruled(agent: CodingAgent) -> None:
+    """The hook of a user says no to the same answer again and again: the fourth one is the last."""
+    done = agent.run(Steps([agent.read()]), stop_hook="""echo '{"decision": "block", "reason": "go on"}'""")
+    assert len(done.asked()) == 2 + 4
+    assert done.status == 0
 
 
 def test_a_normal_run_is_the_same(agent: CodingAgent) -> None:

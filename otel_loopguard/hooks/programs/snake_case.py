@@ -70,9 +70,9 @@ def _batched(told: Told, call_id: str) -> tuple[ToolCall, Outcome]:
     return call, Outcome(error=text) if failed else Outcome(text)
 
 
-def answer_again(told: Told, key: str = "last_assistant_message") -> str | None:
+def answer_again(told: Told) -> str | None:
     """Return the agent's answer, if a stop hook has made it go on before; else None."""
-    return str(told.get(key) or "") if told.get("stop_hook_active") is True else None
+    return str(told.get("last_assistant_message") or "") if told.get("stop_hook_active") is True else None
 
 
 def read(name: str, told: Told, *, turn: str, call_id: str = "tool_use_id") -> Event | None:

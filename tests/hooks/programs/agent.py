@@ -35,8 +35,8 @@ QUESTION, DELEGATED = "task-1: look at the files.", "task-2: look at them, too."
 ANSWER = "I looked."
 TEXT = "the text of a"
 """What is in ``a.txt``."""
-PATIENT = Choice(seconds=10.0)
-"""A busy machine may take longer than the time for which a program waits, and the call would run."""
+PATIENCE = 10.0
+"""Seconds that a hook waits for the judge. On a busy machine the usual time is over sometimes, and the call runs."""
 AT_MOST = 300
 """Seconds that a run may take. The programs have no limit."""
 ECHO = [sys.executable, str(Path(__file__).with_name("echo.py"))]
@@ -111,14 +111,18 @@ class CodingAgent:
         for name in "abc":
             (self.work / f"{name}.txt").write_text(f"the text of {name}\n")
 
-    def run(self, script: Script, *, guarded: bool = True) -> Ran:
-        """Let it answer the question in a new home, with our hooks in its settings."""
+    def run(self, script: Script, *, guarded: bool = True, stop_hook: str = "") -> Ran:
+        """Let it answer the question in a new home, with our hooks in its settings, and a command of its user."""
         self.made()
         with Server(script, gemini_ids=True).running() as server:
             environment = self.environment(self.configure(server.url))
+            program = programs()[self.name]
+            if stop_hook:
+                own = program.registration.entry("Stop", stop_hook)
+                self.write(program.registration.user, {"hooks": {"Stop": [own]}})
             if guarded:
-                program = programs()[self.name]
-                write(installed(program, self.home, self.judge, PATIENT), self.judge)
+                choice = Choice(interrupts=not program.ends_by_answer, seconds=PATIENCE)
+                write(installed(program, self.home, self.judge, choice), self.judge)
             done = subprocess.run(
                 self.command(QUESTION), env=environment, cwd=self.work, stdin=subprocess.DEVNULL,
                 capture_output=True, text=True, timeout=AT_MOST, check=False,

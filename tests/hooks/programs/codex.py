@@ -29,9 +29,10 @@ args = ["{echo[1]}"]
 
 
 class Codex(CodingAgent):
-    """It refuses until the model answers. Its hooks tell nothing of unknown tools."""
+    """A signal ends its run. Its hooks tell nothing of unknown tools."""
 
     name, executable = "codex", "codex"
+    ended = "turn interrupted"
     tells_unknown = False
 
     def configure(self, url: str) -> dict[str, str]:

@@ -13,9 +13,10 @@ if TYPE_CHECKING:
 
 
 class Copilot(CodingAgent):
-    """It refuses until the model answers."""
+    """A signal ends its run."""
 
     name, executable = "copilot", "copilot"
+    ended = "Exiting"
 
     def configure(self, url: str) -> dict[str, str]:
         """As the base class says."""
