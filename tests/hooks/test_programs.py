@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -137,11 +137,15 @@ def test_a_run_goes_on_without_its_judge(agent: CodingAgent) -> None:
             return written(note)
 
         def when_it_is_killed(asked: Asked) -> Reply:
-            running = alone.judge.running
-            assert running is not None
-            os.kill(running.process, signal.SIGKILL)
-            wait_until("the judge is dead", lambda: not alone.judge.running)
+            wait_until("no judge runs", no_judge_after_a_kill)
             return written(note)
+
+        def no_judge_after_a_kill() -> bool:
+            running = alone.judge.running
+            if running is not None:  # the next one may be there at once: the hook at a message starts one, too
+                with suppress(ProcessLookupError):
+                    os.kill(running.process, signal.SIGKILL)
+            return running is None
 
         done = alone.run(Steps([when_it_serves, note, when_it_is_killed, note]))
     assert [kind_of(result, NOTE) for result in done.results()] == ["ran"] * 4
