@@ -28,7 +28,9 @@ from otel_loopguard.cli.watch.exports import Exports
 from otel_loopguard.cli.watch.live import LiveJudge
 from otel_loopguard.cli.watch.otlp_messages import MalformedError
 from otel_loopguard.cli.watch.report import WatchReport
+from otel_loopguard.engine.ledger import Ledger
 from otel_loopguard.engine.vocabulary import Outcome, Usage
+from otel_loopguard.guard.ending import ANSWERED
 from otel_loopguard.instrumentation.call import GuardedCall
 from otel_loopguard.instrumentation.functions.decorator import FUNCTION
 from otel_loopguard.instrumentation.model_reader import ReadCall
@@ -200,8 +202,9 @@ def _run_program(recording: Recording) -> None:
 
     scope = Scope(runtime.guard.turn(), conversation_id="a conversation", agent_name="helper")
     run = RunSpan.start(runtime.providers, scope)
+    scope.turn.spend(Ledger(2, 0, 900, 80, 500, unmetered=1, cost=0.25, children=1, depth=1))
     if run is not None:
-        run.end(None)
+        run.end(None, ANSWERED)
     runtime.usage.response(scope.turn.id, ["first"], Usage("gpt-5", 900, 80, 500), otel_context.get_current())
     runtime.providers.usage_of = runtime.usage.written_first
     written = Reading(ToolCall("look", {}, call_id="first"))

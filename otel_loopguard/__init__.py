@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from otel_loopguard.engine.detectors.row import Detector
     from otel_loopguard.engine.history.history import History
+    from otel_loopguard.engine.ledger import Ledger
     from otel_loopguard.engine.modes import Mode
     from otel_loopguard.engine.policy.policy import Policy, ToolContract
     from otel_loopguard.engine.rule import Rule
@@ -40,6 +41,7 @@ __all__ = [
     "Hints",
     "History",
     "Kind",
+    "Ledger",
     "LoopGuardError",
     "Mode",
     "NotStoredError",
@@ -76,6 +78,7 @@ _HOME = {
     "Hints": "engine.vocabulary",
     "History": "engine.history.history",
     "Kind": "engine.vocabulary",
+    "Ledger": "engine.ledger",
     "LoopGuardError": "errors",
     "Mode": "engine.modes",
     "NotStoredError": "errors",

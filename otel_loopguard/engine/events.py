@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
+    from otel_loopguard.engine.ledger import Ledger
     from otel_loopguard.engine.tools.contracts import ResolvedCall
     from otel_loopguard.engine.user_messages import UserMessage
     from otel_loopguard.engine.values.results import OutcomeFacts
@@ -141,6 +142,16 @@ class Nested(NamedTuple):
     """A call of a nested turn was started."""
 
     op: int
+
+
+class Paid(NamedTuple):
+    """A request to a model was sent, its reply told its usage, or a nested turn began."""
+
+    op: int
+    more: Ledger
+    """What is added to the ledger."""
+    is_nested: bool = False
+    """True if it was in a nested turn."""
 
 
 class Reached(NamedTuple):

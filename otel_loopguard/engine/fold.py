@@ -17,6 +17,7 @@ from otel_loopguard.engine.events import (
     Gap,
     Lost,
     Nested,
+    Paid,
     Ran,
     Reached,
     Said,
@@ -205,7 +206,7 @@ def _ended(state: State, event: Ended, now: float | None) -> Verdict:
             record.trip = record.trip._replace(action=min(record.trip.action, _NUDGE))
     record.registered = event.exists or record.registered
     record.child_news = event.child_news or record.child_news
-    state.history.calls += event.nested
+    state.history.count_nested(event.nested)
     trip = _count(state, event.began, record, facts, now)
     recovered = _recovered(state, record)
     if event.finds and trip is None and record.trip is None:
@@ -444,7 +445,12 @@ def _concluded(state: State, _event: Concluded, _: float | None) -> Verdict:
 
 
 def _nested(state: State, _event: Nested, _: float | None) -> Verdict:
-    state.history.calls += 1
+    state.history.count_nested(1)
+    return _NOTHING
+
+
+def _spent(state: State, event: Paid, now: float | None) -> Verdict:
+    state.history.spend(event.more, now, is_nested=event.is_nested)
     return _NOTHING
 
 
@@ -478,6 +484,7 @@ _FOLDS: dict[type, Callable[[State, Any, float | None], Verdict]] = {
     Thought: _thought,
     Concluded: _concluded,
     Nested: _nested,
+    Paid: _spent,
     Reached: _reached,
     Gap: _gap,
     TurnBegan: _turn_began,

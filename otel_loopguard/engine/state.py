@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from otel_loopguard.engine.vocabulary import Trip
 
 _KEPT = (
-    "tick", "calls", "judged", "idle", "wall", "thought", "thinking", "thought_at", "active_at", "refusals",
-    "refused_message", "started_by_tool", "reached",
+    "tick", "began_at", "calls", "nested_calls", "spent", "spent_by_nested", "judged", "idle", "wall", "thought",
+    "thinking", "thought_at", "active_at", "refusals", "refused_message", "started_by_tool", "reached",
 )  # fmt: skip
 _MOST_OPEN_TRIPS = 32
 MOST_OPEN = 1_024

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, get_args
 
+from otel_loopguard.engine.ledger import NOTHING_SPENT, Ledger
 from otel_loopguard.errors import ToolLoopError
 
 if TYPE_CHECKING:
@@ -37,6 +38,8 @@ class EndedTurn(NamedTuple):
     """The number of tool calls that ran, those of nested turns included."""
     conversation_id: str | None = None
     """The conversation's id if the program gave one, else None."""
+    ledger: Ledger = NOTHING_SPENT
+    """What it spent, with its nested turns: requests, tokens, cost, agents."""
 
 
 class Ending:

@@ -9,13 +9,23 @@ from otel_loopguard.engine.history import update
 from otel_loopguard.engine.history.history import History
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from weakref import ref
 
+    from otel_loopguard.engine.ledger import Ledger
     from otel_loopguard.engine.user_messages import UserMessage, UserMessages
     from otel_loopguard.engine.values.fingerprint import Fingerprinter
     from otel_loopguard.engine.values.results import OutcomeFacts
     from otel_loopguard.engine.vocabulary import Record
+
+
+class TurnAround(Protocol):
+    """The part of a turn that its nested turns need."""
+
+    def count_nested_call(self) -> None:
+        """Count a call of a nested turn. It takes the turn's lock; no other lock is held then."""
+
+    def spend(self, more: Ledger, *, is_nested: bool = False) -> None:
+        """Add to the ledger of this turn, and of the turns around it."""
 
 
 class Outermost(Protocol):
@@ -77,14 +87,11 @@ class TurnTree:
 class ParentCall:
     """The call of the outer turn that a nested turn runs in."""
 
-    __slots__ = ("_count", "_outer", "_record", "tree")
+    __slots__ = ("_outer", "_record", "_turn", "tree")
 
-    def __init__(
-        self, tree: TurnTree, count: Callable[[], None], record: Record | None, outer: ParentCall | None
-    ) -> None:
+    def __init__(self, tree: TurnTree, turn: TurnAround, record: Record | None, outer: ParentCall | None) -> None:
         self.tree = tree
-        self._count = count
-        """Counts a call in the outer turn. It takes that turn's lock; no other lock is held then."""
+        self._turn = turn
         self._record = record
         self._outer = outer
 
@@ -96,9 +103,13 @@ class ParentCall:
 
     def count_call(self) -> None:
         """Count a call of the nested turn in the turns around it."""
-        self._count()
+        self._turn.count_nested_call()
         if self._outer is not None:
             self._outer.count_call()
+
+    def spend(self, more: Ledger) -> None:
+        """Add what a nested turn spent to the ledgers of the turns around it."""
+        self._turn.spend(more, is_nested=True)
 
     def mark_news(self) -> None:
         """Mark the calls around the nested turn, on all levels: news came inside them."""

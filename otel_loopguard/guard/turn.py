@@ -16,9 +16,22 @@ from weakref import ref
 
 from otel_loopguard.engine import wording
 from otel_loopguard.engine.conversation_memory import ConversationMemory
-from otel_loopguard.engine.events import Answered, Began, Concluded, Ended, Found, Lost, Nested, Ran, Reached, Thought
+from otel_loopguard.engine.events import (
+    Answered,
+    Began,
+    Concluded,
+    Ended,
+    Found,
+    Lost,
+    Nested,
+    Paid,
+    Ran,
+    Reached,
+    Thought,
+)
 from otel_loopguard.engine.fold import fold, opened
 from otel_loopguard.engine.history.bounded import EMPTY
+from otel_loopguard.engine.ledger import CHILD_STARTED
 from otel_loopguard.engine.state import State
 from otel_loopguard.engine.tools.contracts import LONGEST_TOOL_NAME
 from otel_loopguard.engine.user_messages import NO_MESSAGES, UserMessages
@@ -41,6 +54,7 @@ if TYPE_CHECKING:
 
     from otel_loopguard.engine.compiled import CompiledPolicy
     from otel_loopguard.engine.conversation_memory import PlaceInConversation
+    from otel_loopguard.engine.ledger import Ledger
     from otel_loopguard.engine.policy.policy import Policy
     from otel_loopguard.engine.user_messages import UserMessage
     from otel_loopguard.engine.values.results import OutcomeFacts
@@ -171,6 +185,16 @@ class Turn:
         return self.current.history.calls if self.cell is None else self.cell.own_calls
 
     @property
+    def ledger(self) -> Ledger:
+        """What this turn and all turns nested in it have spent, in all processes of a shared turn."""
+        return self.current.history.ledger
+
+    @property
+    def own_ledger(self) -> Ledger:
+        """The same without the nested turns."""
+        return self.current.history.own_ledger
+
+    @property
     def tick(self) -> int:
         """The turn's own time, a count: it moves with each start, end and refusal of a call."""
         return self.current.history.tick
@@ -217,7 +241,7 @@ class Turn:
         if ending.turn is not None:
             return None
         how = how or ending_of(error, self.current.history, is_aborted=self.is_aborted)
-        ending.turn = ended = EndedTurn(self.id, how, self.calls, conversation_id)
+        ending.turn = ended = EndedTurn(self.id, how, self.calls, conversation_id, self.ledger)
         if self.parent is not None or (self.cell is not None and self.cell.names_turn):
             return None
         if self.policy.on_end is not None:
@@ -292,7 +316,8 @@ class Turn:
         with self.lock:
             tree = self._tree = self._tree or TurnTree(messages, ref(self) if self.is_shared else None)
         running = self.running.get(id(call))
-        parent = ParentCall(tree, self._count_nested, None if running is None else running.record, self.parent)
+        parent = ParentCall(tree, self, None if running is None else running.record, self.parent)
+        self.spend(CHILD_STARTED, is_nested=True)
         child_id, place = f"{self.id}/{tree.next_number()}", self.current.place
         if place is not None and self.cell is not None:
             place = place._replace(memory=_LockedMemory(self))
@@ -300,7 +325,7 @@ class Turn:
             self.host, self.compiled, child_id, self.source, enforced=self.enforced, parent=parent, conversation=place
         )
 
-    def _count_nested(self) -> None:
+    def count_nested_call(self) -> None:
         """Count a call of a nested turn."""
         if self.cell is None:
             self.apply(Nested(0))
@@ -659,6 +684,12 @@ class Turn:
         Only seconds count in which no call of the turn started or ended; a negative or absurd number counts as none.
         """
         self._tell(Thought(self._op(), seconds, ago))
+
+    def spend(self, more: Ledger, *, is_nested: bool = False) -> None:
+        """Add to the ledger of this turn, and of the turns around it. ``is_nested``: it was in a nested turn."""
+        self._tell(Paid(self._op(), more, is_nested))
+        if self.parent is not None:
+            self.parent.spend(more.around())
 
     def lose(self, keys: Iterable[int]) -> None:
         """Note that the model cannot see the latest result of these calls (``key_of``) any more: it is no evidence.

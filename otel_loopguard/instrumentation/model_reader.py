@@ -18,6 +18,7 @@ from opentelemetry import context as otel_context
 from opentelemetry import trace
 from opentelemetry.trace import NonRecordingSpan
 
+from otel_loopguard.engine.ledger import NOTHING_SPENT, REQUEST_SENT, of_reply
 from otel_loopguard.engine.vocabulary import Action, Outcome, ToolCall, Usage
 from otel_loopguard.guard.ending import ANSWERED, CANCELLED, FAILED
 from otel_loopguard.instrumentation import replica_calls
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 
     from opentelemetry.trace import Span
 
+    from otel_loopguard.engine.ledger import Ledger
     from otel_loopguard.engine.vocabulary import Decision
     from otel_loopguard.errors import ToolLoopError
     from otel_loopguard.guard.ending import End
@@ -380,6 +382,8 @@ class Exchange:
         self.end: End | None = None
         """How the turn has ended with the reply; None if that has calls, or is part of an agent's run."""
         self._collector: Collector | None = None
+        self._payer: Turn | None = None
+        """The turn whose ledger has the request; None if it is in none yet."""
         self._thinking: Thinking | None = None
         """The time of the request, once it is sent; None in no turn."""
 
@@ -581,7 +585,20 @@ class Exchange:
         self._thinking = None if turn is None else Thinking(self._reader.guard.clock, turn)
         if one is not None:
             one.thinking = self._thinking
+        self._payer = turn if turn is not None or scope is None else scope.turn
+        with self.shield("model.spend"):
+            self._spend(REQUEST_SENT)
         return args, kwargs
+
+    def _spend(self, more: Ledger) -> None:
+        """Add to the ledger of the turn; before a message list has one, keep it for its turn."""
+        one, turn = self._list, self._payer
+        if turn is None and one is not None:
+            one.unpaid = one.unpaid.plus(more)
+        elif turn is not None:
+            if one is not None and one.unpaid is not NOTHING_SPENT:
+                more, one.unpaid = more.plus(one.unpaid), NOTHING_SPENT
+            turn.spend(more)
 
     def _decided(self, one: MessageList, error: Callable[[], type[ToolLoopError]], args: Any, kwargs: Any) -> Any:
         """Return the arguments and keywords as the decisions ask for, or raise the error that ends the run."""
@@ -720,6 +737,8 @@ class Exchange:
             if self._request.caller is not None:  # its client may know the reply by another id
                 names += [("call", call_id) for call_id, _ in calls]
         usage = Usage.of(self._sent.model, reply.input_tokens, reply.output_tokens, reply.cached_tokens)
+        with self.shield("model.spend"):
+            self._spend(of_reply(usage, self._reader.guard.compiled.prices.cost(usage)))
         self._note_end(reply)
         if one is None:
             if not reply.calls:

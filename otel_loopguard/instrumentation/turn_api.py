@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from otel_loopguard.engine.ledger import NOTHING_SPENT
 from otel_loopguard.engine.user_messages import UserMessage
 from otel_loopguard.instrumentation.aborts import grouped
 from otel_loopguard.instrumentation.runtime import active_runtime
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
+    from otel_loopguard.engine.ledger import Ledger
     from otel_loopguard.guard.ending import End
     from otel_loopguard.instrumentation.runtime import Runtime
     from otel_loopguard.turns.runs import OpenRun, Runs
@@ -53,6 +55,11 @@ class turn:  # noqa: N801 - reads as a word: ``with loopguard.turn():``
     def calls(self) -> int:
         """The number of tool calls that have run or run now, with those of nested turns, without refused ones."""
         return 0 if self._run is None else self._run.calls
+
+    @property
+    def ledger(self) -> Ledger:
+        """What the turn has spent so far, with its nested turns: requests, calls, tokens, cost, agents."""
+        return NOTHING_SPENT if self._run is None else self._run.scope.turn.ledger
 
     @property
     def ended_as(self) -> End | None:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from opentelemetry.trace import Span
     from typing_extensions import Self
 
+    from otel_loopguard.engine.ledger import Ledger
     from otel_loopguard.guard.turn import Turn
     from otel_loopguard.telemetry.providers import Providers
     from otel_loopguard.turns.scope import Scope
@@ -80,7 +81,7 @@ class RunSpan(InContext):
         ``how``: how the turn has ended; None if it goes on. ``idle``: the seconds since the last step.
         """
         if how is not None:
-            self._span.set_attribute(semconv.TURN_END, how)
+            self._span.set_attributes({semconv.TURN_END: how, **_spent(self._scope.turn.ledger)})
         error_type = None if error is None else type(error).__qualname__
         if error_type is not None:
             self._span.set_attribute(semconv.ERROR_TYPE, error_type)
@@ -91,6 +92,20 @@ class RunSpan(InContext):
             calls = self._scope.turn.calls - self._calls_before
             seconds, agent = (ended - self._began) / 1e9, self._scope.agent_name
             self._providers.outlets().meters.genai.agent_ran(seconds, calls, agent, error_type, self.inside)
+
+
+def _spent(ledger: Ledger) -> dict[str, int | float]:
+    """Return the attributes of what a turn spent, as far as that is known."""
+    known: dict[str, int | float] = {
+        semconv.TURN_INPUT_TOKENS: ledger.input_tokens,
+        semconv.TURN_CACHED_TOKENS: ledger.cached_tokens,
+        semconv.TURN_OUTPUT_TOKENS: ledger.output_tokens,
+        semconv.TURN_COST: ledger.cost,
+        semconv.TURN_UNMETERED: ledger.unmetered,
+        semconv.TURN_CHILDREN: ledger.children,
+        semconv.TURN_DEPTH: ledger.depth,
+    }
+    return {semconv.TURN_REQUESTS: ledger.requests, **{name: number for name, number in known.items() if number}}
 
 
 class TurnSpan:

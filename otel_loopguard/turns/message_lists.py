@@ -18,6 +18,7 @@ from collections import Counter, OrderedDict
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from otel_loopguard.engine.ledger import NOTHING_SPENT
 from otel_loopguard.guard.ending import CANCELLED
 from otel_loopguard.turns.messages import WrittenResult, mark_of
 
@@ -189,7 +190,7 @@ class MessageList:
         "_last_number", "_message", "_numbers", "_replied", "_visible", "call_ids", "caller", "chain", "concluded",
         "error", "has_run", "is_counted", "kept_chain", "kept_turn", "left_as", "lock", "marks", "names",
         "on_probation", "open_calls", "opening", "owns_turn", "replies", "root", "sentences", "thinking", "ticks",
-        "trace", "turn", "usage_key", "used", "verdicts", "was_cut", "whole", "withdrawn",
+        "trace", "turn", "unpaid", "usage_key", "used", "verdicts", "was_cut", "whole", "withdrawn",
     )  # fmt: skip
 
     def __init__(self, caller: Caller | None = None) -> None:  # noqa: PLR0915 - what is known about a message list
@@ -240,6 +241,8 @@ class MessageList:
         """True if the turn before was concluded or ended: then the program may have begun this one by itself."""
         self.opening = 0
         """The hash of the turn's first request."""
+        self.unpaid = NOTHING_SPENT
+        """What the requests of the turn have spent that is in no turn's ledger yet."""
         self.trace: SpanContext | None = None
         """The span of the turn's first call, or None."""
         self.thinking: Thinking | None = None
@@ -441,6 +444,7 @@ class MessageList:
         self._visible = {number: one._replace(key=0) for number, one in self._visible.items()}
         self.on_probation = self.concluded or self.error is not None
         self.concluded, self.withdrawn, self.error, self.trace = False, None, None, None
+        self.unpaid = NOTHING_SPENT
         self.left_as = CANCELLED
         self.ticks.clear()
         self.call_ids.clear()

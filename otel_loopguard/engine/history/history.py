@@ -19,6 +19,7 @@ from otel_loopguard.engine.history.bounded import EMPTY, kept
 from otel_loopguard.engine.history.call_stats import LINE_LENGTH, CallStats
 from otel_loopguard.engine.history.losses import Losses
 from otel_loopguard.engine.history.tool_stats import ToolStats
+from otel_loopguard.engine.ledger import NOTHING_SPENT, Ledger
 from otel_loopguard.engine.vocabulary import Action, First, Kind, Trip
 from otel_loopguard.errors import LoopGuardError
 from otel_loopguard.interrupts import pass_interrupt
@@ -38,7 +39,7 @@ LONGEST_THOUGHT = 86_400.0
 SHORTEST_PAUSE = 0.1
 """Seconds. A shorter pause is between calls of one model message, where the model does not think."""
 
-_VERSION = 9
+_VERSION = 10
 """The version of the plain values. Those of another version are not read: the history stays empty."""
 
 
@@ -51,13 +52,13 @@ class History:
     """
 
     __slots__ = (
-        "active_at", "calls", "changed_by", "changes", "conclude_at", "concluded_at", "errors_in_row", "few",
-        "few_lines", "flags", "gates", "idle", "independent", "insisting", "judged", "keys", "last_key", "last_pending",
-        "last_started",
-        "losses", "most_calls", "news", "no_news_in_row", "no_news_in_turn", "open_registry", "open_trips", "pairs",
-        "pauses", "reached", "refusals", "refused_key", "refused_message", "repeated", "results", "run_once", "shapes",
-        "started_by_tool", "streak", "thinking", "thought", "thought_at", "tick", "tools", "unknown_answered",
-        "unknown_calls", "waits", "wall", "window",
+        "active_at", "began_at", "calls", "changed_by", "changes", "conclude_at", "concluded_at", "errors_in_row",
+        "few", "few_lines", "flags", "gates", "idle", "independent", "insisting", "judged", "keys", "last_key",
+        "last_pending", "last_started", "losses", "most_calls", "nested_calls", "news", "no_news_in_row",
+        "no_news_in_turn", "open_registry", "open_trips", "pairs", "pauses", "reached", "refusals", "refused_key",
+        "refused_message", "repeated", "results", "run_once", "shapes", "spent", "spent_by_nested", "started_by_tool",
+        "streak", "thinking", "thought", "thought_at", "tick", "tools", "unknown_answered", "unknown_calls", "waits",
+        "wall", "window",
     )  # fmt: skip
 
     def __init__(  # noqa: PLR0915 - a statement for each field
@@ -69,6 +70,10 @@ class History:
         """Counts starts, ends and refusals of calls: the turn's own time."""
         self.calls = self.judged = 0
         """Calls that were started, those of nested turns included; calls of this turn alone, refused ones included."""
+        self.nested_calls = 0
+        """The part of ``calls`` that nested turns made."""
+        self.spent = self.spent_by_nested = NOTHING_SPENT
+        """What this turn spent itself, and what its nested turns did; without calls, which are counted above."""
         self.news: int = 0
         """Outcomes that their calls did not have before."""
         self.changes: int = 0
@@ -87,6 +92,8 @@ class History:
         """The time until which the model is known to have thought."""
         self.active_at = math.inf
         """The time at which a call last started or ended; infinite before the first."""
+        self.began_at = -math.inf
+        """The time of the first call or request; minus infinity before it."""
         self.pauses: list[float] = []
         """Seconds of the last pauses before untried calls that brought news, without the thought in them: the pace at
         which the agent works."""
@@ -224,6 +231,34 @@ class History:
             self.thought += more
             self.thought_at = now
 
+    def begin(self, now: float | None) -> None:
+        """Note the time of the turn's first step; None if it was not recorded."""
+        if self.began_at == -math.inf and now is not None:
+            self.began_at = now
+
+    def count_nested(self, calls: int) -> None:
+        """Count calls of nested turns."""
+        self.calls += calls
+        self.nested_calls += calls
+
+    def spend(self, more: Ledger, now: float | None, *, is_nested: bool) -> None:
+        """Add to the ledger of this turn, or of its nested turns."""
+        self.begin(now)
+        if is_nested:
+            self.spent_by_nested = self.spent_by_nested.plus(more)
+        else:
+            self.spent = self.spent.plus(more)
+
+    @property
+    def own_ledger(self) -> Ledger:
+        """The ledger of this turn without its nested turns."""
+        return self.spent._replace(calls=self.calls - self.nested_calls)
+
+    @property
+    def ledger(self) -> Ledger:
+        """The ledger of this turn and all turns nested in it."""
+        return self.spent.plus(self.spent_by_nested)._replace(calls=self.calls)
+
     def change(self, tool: int) -> None:
         """Count a change, by a tool that is given by the digest of its name."""
         self.changes += 1
@@ -280,13 +315,14 @@ class History:
     def plain(self) -> dict[str, Any]:
         """Return the history as plain values: fingerprints and counters."""
         state: dict[str, Any] = {name: getattr(self, name) for name in _COUNTERS}
-        state |= {name: list(getattr(self, name)) for name in _SETS}
+        state |= {name: list(getattr(self, name)) for name in (*_SETS, *_LEDGERS)}
         state["version"] = _VERSION
         run_once = self._once()
         state["run_once"] = [list(run_once), b85encode(b"".join(run_once.values())).decode()]
         state["repeated"] = [[key, stats.to_list()] for key, stats in self.repeated.items()]
         state["keys"], state["results"], state["flags"] = self.keys.tolist(), self.results.tolist(), list(self.flags)
         state["active_at"] = None if self.active_at == math.inf else self.active_at
+        state["began_at"] = None if self.began_at == -math.inf else self.began_at
         state["gates"] = [[list(gate), due] for gate, due in self.gates.items()]
         state["tools"] = [[tool, stats.to_list()] for tool, stats in self.tools.items()]
         state |= {name: list(getattr(self, name).items()) for name in _TABLES}
@@ -351,6 +387,8 @@ class History:
             setattr(self, name, state[name])
         for name in _SETS:
             setattr(self, name, dict.fromkeys(state[name]) or EMPTY)
+        for name in _LEDGERS:
+            setattr(self, name, Ledger(*state[name]))
         self.repeated = {key: CallStats.from_list(values) for key, values in state["repeated"]} or EMPTY
         keys, lines = state["run_once"]
         self.few, self.few_lines, self.run_once = keys, b85decode(lines), EMPTY
@@ -359,6 +397,7 @@ class History:
         self.keys, self.results = array("Q", state["keys"]), array("Q", state["results"])
         self.flags = bytearray(state["flags"])
         self.active_at = math.inf if state["active_at"] is None else state["active_at"]
+        self.began_at = -math.inf if state["began_at"] is None else state["began_at"]
         self.gates = {tuple(gate): due for gate, due in state["gates"]} or EMPTY
         self.tools = {tool: ToolStats.from_list(values) for tool, values in state["tools"]} or EMPTY
         for name in _TABLES:
@@ -372,10 +411,12 @@ class History:
 
 
 _COUNTERS = (
-    "tick", "calls", "judged", "news", "changes", "waits", "idle", "wall", "thought", "thinking", "thought_at",
-    "pauses", "last_pending", "last_started", "no_news_in_row", "no_news_in_turn", "errors_in_row", "unknown_calls",
-    "refusals", "refused_key", "refused_message", "conclude_at", "concluded_at", "last_key", "streak", "open_registry",
+    "tick", "calls", "nested_calls", "judged", "news", "changes", "waits", "idle", "wall", "thought", "thinking",
+    "thought_at", "pauses", "last_pending", "last_started", "no_news_in_row", "no_news_in_turn", "errors_in_row",
+    "unknown_calls", "refusals", "refused_key", "refused_message", "conclude_at", "concluded_at", "last_key", "streak",
+    "open_registry",
 )  # fmt: skip
+_LEDGERS = ("spent", "spent_by_nested")
 _SETS = ("unknown_answered", "pairs", "shapes")
 _TABLES = ("changed_by", "independent", "started_by_tool")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 from otel_loopguard.engine.history.bounded import kept
@@ -112,6 +113,8 @@ def start(history: History, record: Record) -> None:
     history.idle, history.wall = record.idle, record.wall
     history.last_started = record.key
     if record.at is not None:
+        if history.active_at == inf:
+            history.begin(record.at)
         history.active_at, history.thinking = record.at, 0.0
     if record.resumed:
         return

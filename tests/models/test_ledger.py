@@ -1,0 +1,117 @@
+"""The ledger of a turn equals what the provider has counted, through a client that is patched."""
+
+from __future__ import annotations
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+import otel_loopguard as loopguard
+from otel_loopguard import Ledger, Policy, semconv
+from otel_loopguard.testing import Recording, guarded
+from tests.models.scripts import Working, call
+from tests.models.server import Server
+
+openai = pytest.importorskip("openai")
+
+READS = [call("read_file", path=f"{name}.txt") for name in "abc"]
+TOOLS = [{"type": "function", "function": {"name": "read_file", "parameters": {"type": "object"}}}]
+PRICES = {"gpt-*": {"input": 2.0, "output": 8.0}}
+
+
+def agent(server: Server, task: str, *, streams: bool = False, **more: Any) -> str:
+    """Run an agent by hand until the model answers."""
+    with openai.OpenAI(base_url=f"{server.url}/v1", api_key="local", max_retries=0) as client:
+        messages: list[Any] = [{"role": "user", "content": f"{task}: read the files"}]
+        while True:
+            options: Any = {"model": "gpt-4.1", "messages": messages, "tools": TOOLS, **more}
+            if streams:
+                with client.chat.completions.stream(**options) as stream:
+                    message = stream.get_final_completion().choices[0].message
+            else:
+                message = client.chat.completions.create(**options).choices[0].message
+            messages.append(message.model_dump(exclude_none=True, exclude={"parsed"}))
+            if not message.tool_calls:
+                return message.content or ""
+            for one in message.tool_calls:
+                text = f"{task} has {json.loads(one.function.arguments)['path']}"
+                messages.append({"role": "tool", "tool_call_id": one.id, "content": text})
+
+
+def counted(server: Server, key: str = "") -> Ledger:
+    """The sums of the provider: of all answers, or of one conversation."""
+    answers = [one for one in server.exchanges if one.asked is not None and key in ("", one.asked.key)]
+    usages = [one.answer["usage"] for one in answers]
+    read, written = (sum(one[name] for one in usages) for name in ("prompt_tokens", "completion_tokens"))
+    calls = sum(len(one.reply.calls) for one in answers if one.reply)
+    return Ledger(len(answers), calls, read, written, cost=pytest.approx((2 * read + 8 * written) / 1e6))
+
+
+@pytest.mark.parametrize("streams", [False, True])
+def test_a_turn_has_what_the_provider_has_counted(*, streams: bool) -> None:
+    """Requests, calls, tokens and cost, in the block's turn, at its end and on its span."""
+    more = {"stream_options": {"include_usage": True}} if streams else {}
+    with guarded(Policy(cost_per_million_tokens=PRICES)) as recording, Server(Working(*READS)).running() as server:
+        with loopguard.turn() as turn:
+            assert agent(server, "task-1", streams=streams, **more) == "Done."
+        ended = loopguard.last_turn()
+    assert turn.ledger == counted(server)
+    assert ended is not None
+    assert ended.ledger == turn.ledger
+    assert spent_on_span(recording) == [(4, turn.ledger.input_tokens, turn.ledger.output_tokens, turn.ledger.cost)]
+
+
+def spent_on_span(recording: Recording) -> list[Any]:
+    """Requests, tokens and cost on each span of a turn."""
+    names = (semconv.TURN_REQUESTS, semconv.TURN_INPUT_TOKENS, semconv.TURN_OUTPUT_TOKENS, semconv.TURN_COST)
+    spans = [span.attributes or {} for span in recording._spans.get_finished_spans()]
+    return [tuple(one.get(name) for name in names) for one in spans if semconv.TURN_END in one]
+
+
+def test_a_stream_without_usage_is_unknown() -> None:
+    """The provider does not tell it unless it is asked: nothing is guessed."""
+    with guarded(), Server(Working(*READS)).running() as server, loopguard.turn() as turn:
+        agent(server, "task-1", streams=True)
+    assert turn.ledger == Ledger(4, 3, unmetered=4, unpriced=4)
+
+
+def test_a_turn_that_nobody_opens_has_its_ledger_on_its_span() -> None:
+    """It is known by its requests alone: the first ones come before its first call."""
+    with guarded(Policy(cost_per_million_tokens=PRICES)) as recording, Server(Working(*READS)).running() as server:
+        agent(server, "task-1")
+        ended = loopguard.last_turn()
+        assert ended is not None
+        assert ended.ledger == counted(server)
+    assert [one[0] for one in spent_on_span(recording)] == [4]
+
+
+def test_an_agent_in_a_tool_counts_for_the_turn_around_it() -> None:
+    """A tool that runs a loop of its own over the client is a nested turn."""
+    with guarded(Policy(cost_per_million_tokens=PRICES)), Server(Working(*READS)).running() as server:
+
+        @loopguard.tool
+        def run_agent(task: str) -> str:
+            return agent(server, task)
+
+        with loopguard.turn() as turn:
+            agent(server, "task-1")
+            run_agent("task-2")
+            run_agent("task-3")
+    assert turn.ledger == counted(server)._replace(calls=9 + 2, children=2, depth=1)
+
+
+def test_turns_in_64_threads_have_their_own() -> None:
+    """No request of another conversation is in a turn's ledger."""
+
+    def one(number: int) -> tuple[str, Ledger]:
+        with loopguard.turn() as turn:
+            agent(server, f"task-{number}")
+        return f"task-{number}", turn.ledger
+
+    prices = Policy(cost_per_million_tokens=PRICES)
+    with guarded(prices), Server(Working(*READS)).running() as server, ThreadPoolExecutor(64) as pool:
+        ledgers = list(pool.map(one, range(64)))
+    assert ledgers == [(task, counted(server, task)) for task, _ in ledgers]
+    assert server.rejected == []
