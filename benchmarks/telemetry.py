@@ -29,7 +29,7 @@ from otel_loopguard.cli.watch.live import LiveJudge
 from otel_loopguard.cli.watch.otlp_messages import MalformedError
 from otel_loopguard.cli.watch.report import WatchReport
 from otel_loopguard.engine.ledger import Ledger
-from otel_loopguard.engine.vocabulary import Outcome, Usage
+from otel_loopguard.engine.vocabulary import RUN_BUDGET, Action, Outcome, Trip, Usage
 from otel_loopguard.guard.ending import ANSWERED
 from otel_loopguard.instrumentation.call import GuardedCall
 from otel_loopguard.instrumentation.functions.decorator import FUNCTION
@@ -202,6 +202,8 @@ def _run_program(recording: Recording) -> None:
 
     scope = Scope(runtime.guard.turn(), conversation_id="a conversation", agent_name="helper")
     run = RunSpan.start(runtime.providers, scope)
+    with loopguard.turn():
+        runtime.reader.report(current_scope().turn, Trip(RUN_BUDGET, "", 5, 4, Action.ABORT, reason="tree.calls"))  # type: ignore[union-attr]  # in a turn
     scope.turn.spend(Ledger(2, 0, 900, 80, 500, unmetered=1, cost=0.25, children=1, depth=1))
     if run is not None:
         run.end(None, ANSWERED)

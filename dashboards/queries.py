@@ -21,16 +21,16 @@ _OBSERVED: Final = equals(names.ACTION, "observe")
 _NOT_OBSERVED: Final = f'{names.ACTION}!="observe"'
 _LETTING: Final = f'{names.ACTION}=~"off|observe|nudge"'
 
-_steps: Final = select(recordings.TRIPS, _JOB, recordings.NO_USER_STOP)
-_unhindered: Final = select(recordings.TRIPS, _JOB, recordings.NO_USER_STOP, _OBSERVED)
-_refused: Final = select(recordings.TRIPS, _JOB, recordings.NO_USER_STOP, recordings.REFUSING)
-_would_refuse: Final = select(recordings.TRIPS, _JOB, recordings.NO_USER_STOP, recordings.REFUSABLE, _LETTING)
-_tool_steps: Final = select(recordings.TOOL_TRIPS, _JOB, recordings.NO_USER_STOP)
+_steps: Final = select(recordings.TRIPS, _JOB, recordings.LOOPS)
+_unhindered: Final = select(recordings.TRIPS, _JOB, recordings.LOOPS, _OBSERVED)
+_refused: Final = select(recordings.TRIPS, _JOB, recordings.LOOPS, recordings.REFUSING)
+_would_refuse: Final = select(recordings.TRIPS, _JOB, recordings.LOOPS, recordings.REFUSABLE, _LETTING)
+_tool_steps: Final = select(recordings.TOOL_TRIPS, _JOB, recordings.LOOPS)
 _chosen: Final = select(recordings.TOOL_TRIPS, _JOB, _MODE, _TOOL)
 _calls: Final = select(recordings.TOOL_CALLS, _JOB)
 _refused_calls: Final = select(recordings.TOOL_CALLS, _JOB, f'{names.OUTCOME}=~"reused|blocked|aborted"')
-_tripped: Final = select(recordings.TURNS_TRIPPED, _JOB, recordings.NO_USER_STOP)
-_recoveries: Final = select(recordings.RECOVERIES, _JOB, recordings.NO_USER_STOP)
+_tripped: Final = select(recordings.TURNS_TRIPPED, _JOB, recordings.LOOPS)
+_recoveries: Final = select(recordings.RECOVERIES, _JOB, recordings.LOOPS)
 
 
 def _count(by: str, selected: str, window: str) -> str:
@@ -150,7 +150,7 @@ MODEL_UNKNOWN: Final = share(_count(names.MODEL, _unknown_usage, RANGE), f"({MOD
 
 # --- in the time range: which loops ----------------------------------------------------------------------------------
 STEPS_BY_MODE: Final = f"{in_bars(_steps, names.MODE)} > 0"
-TRIP_EXEMPLARS: Final = select(names.TRIPS, _JOB, recordings.NO_USER_STOP)
+TRIP_EXEMPLARS: Final = select(names.TRIPS, _JOB, recordings.LOOPS)
 TOP_TOOLS: Final = f"topk(20, {_count(names.TOOL, _tool_steps, RANGE)} > 0)"
 # Services that export traces only report no calls.
 _of_calls: Final = f"{in_range(_tool_steps, RANGE)} and on ({names.JOB}) {in_range(_calls, RANGE)} > 0"

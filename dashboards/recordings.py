@@ -12,10 +12,10 @@ from typing import Final
 from dashboards import names
 from dashboards.promql import COUNTER, MINUTE, Memory, equals, grown, in_range, select, share, total
 from otel_loopguard import semconv
-from otel_loopguard.engine.vocabulary import USER_STOP
+from otel_loopguard.engine.vocabulary import NO_LOOPS
 
-NO_USER_STOP: Final = f'{names.MODE}!="{USER_STOP}"'
-"""Leaves out trips of the user's stop: the agent called a tool after it, which is no loop."""
+LOOPS: Final = f'{names.MODE}!~"{"|".join(sorted(NO_LOOPS))}"'
+"""Leaves out trips that are no loops: a call after the user's stop, and a budget that is spent."""
 REFUSING: Final = f'{names.ACTION}=~"reuse|block|conclude|abort"'
 """The actions after which the tool does not run."""
 REFUSABLE: Final = f'{names.VERDICT}=~"reuse|block|conclude|abort"'
@@ -157,15 +157,15 @@ _TRIP = _by(names.JOB, names.MODE, names.VERDICT, names.ACTION)
 _TOOL_TRIP = _by(names.JOB, names.TOOL, names.MODE)
 _MODES = _by(names.JOB, names.MODE, names.ACTION)
 _TURN = _by(names.JOB, names.ACTION)
-_TURN_EVENTS = _events(_TURN, equals(names.FIRST, "action"), NO_USER_STOP)
+_TURN_EVENTS = _events(_TURN, equals(names.FIRST, "action"), LOOPS)
 _FIRST_OF_MODE = f'{names.FIRST}=~"action|mode"'
-_TURNS_TRIPPED = in_range(f"{TURNS_TRIPPED}{{{NO_USER_STOP}}}", "10m")
+_TURNS_TRIPPED = in_range(f"{TURNS_TRIPPED}{{{LOOPS}}}", "10m")
 _ONE_TOOL = f'{names.TOOL}!~"{semconv.UNKNOWN_TOOL}|{semconv.OTHER_TOOL}"'
 _LOOPING_TOOLS = (
     f"{total(_by(names.JOB, names.TOOL), in_range(select(TOOL_TRIPS, _ONE_TOOL), '10m'))} > 0\n"
     f"  and on ({names.JOB}) {TURNS} >= {TURNS_OF_A_SHARED_TOOL}"
 )
-_TRIPS_IN_10M = in_range(f"{TRIPS}{{{NO_USER_STOP}}}", "10m")
+_TRIPS_IN_10M = in_range(f"{TRIPS}{{{LOOPS}}}", "10m")
 
 RECORDINGS: Final = (
     # The collector repeats its counts of events for ever, so they do not show that the service still reports.
@@ -266,7 +266,7 @@ USUAL: Final = (
         WOULD_REFUSE,
         total(
             names.JOB,
-            in_range(select(TRIPS, NO_USER_STOP, REFUSABLE, f'{names.ACTION}=~"off|observe"'), "1d", names.JOB),
+            in_range(select(TRIPS, LOOPS, REFUSABLE, f'{names.ACTION}=~"off|observe"'), "1d", names.JOB),
         ),
     ),
     *_baseline(TURNS_ENDED, _PAGES),

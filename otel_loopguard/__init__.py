@@ -22,7 +22,14 @@ if TYPE_CHECKING:
     from otel_loopguard.engine.settings import Setting
     from otel_loopguard.engine.user_messages import UserMessage
     from otel_loopguard.engine.vocabulary import Action, Decision, Hints, Kind, Outcome, Record, ToolCall, Trip
-    from otel_loopguard.errors import LoopGuardError, NotStoredError, PolicyError, ToolLoopError
+    from otel_loopguard.errors import (
+        LoopGuardError,
+        NotStoredError,
+        PolicyError,
+        RunBudgetError,
+        RunStopped,
+        ToolLoopError,
+    )
     from otel_loopguard.guard.ending import EndedTurn
     from otel_loopguard.guard.guard import Guard
     from otel_loopguard.guard.turn import Turn
@@ -50,6 +57,8 @@ __all__ = [
     "PolicyError",
     "Record",
     "Rule",
+    "RunBudgetError",
+    "RunStopped",
     "Setting",
     "ToolCall",
     "ToolContract",
@@ -87,6 +96,8 @@ _HOME = {
     "PolicyError": "errors",
     "Record": "engine.vocabulary",
     "Rule": "engine.rule",
+    "RunBudgetError": "errors",
+    "RunStopped": "errors",
     "Setting": "engine.settings",
     "ToolCall": "engine.vocabulary",
     "ToolContract": "engine.policy.policy",

@@ -11,8 +11,8 @@ class LoopGuardError(Exception):
     """The base class of all exceptions of this package."""
 
 
-class ToolLoopError(LoopGuardError):
-    """The agent's run was ended, because it kept calling tools without progress.
+class RunStopped(LoopGuardError):  # noqa: N818 - the base of two errors, named for what has happened
+    """The agent's run was ended by the guard: a ``ToolLoopError`` or a ``RunBudgetError``.
 
     It holds names and numbers only, never an argument or a result: frameworks log exceptions. ``repeats`` is the count
     of the mode, and ``limit`` the count at which the mode acts.
@@ -27,6 +27,20 @@ class ToolLoopError(LoopGuardError):
         self.repeats = repeats
         self.limit = limit
         self.turn_id = turn_id
+
+
+class ToolLoopError(RunStopped):
+    """The agent's run was ended, because it kept calling tools without progress."""
+
+
+class RunBudgetError(RunStopped):
+    """The agent's run was ended, because it went on when a budget of the policy was spent.
+
+    ``limit`` is the budget and ``repeats`` what was spent; of an account ``cost`` both are in millionths.
+    """
+
+    account = ""
+    """The scope and the account, such as ``tree.tokens``."""
 
 
 class PolicyError(LoopGuardError, ValueError):

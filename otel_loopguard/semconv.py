@@ -205,7 +205,7 @@ LOG_TRIP: Final = "loopguard.tool_loop_detected"
 MODE: Final = "loopguard.mode"
 """The shape of the loop.
 
-Holds: a mode of the page "How it decides", ``user_stop``, or the name of a custom detector.
+Holds: a mode of the page "How it decides", ``user_stop``, ``run_budget``, or the name of a custom detector.
 """
 VERDICT: Final = "loopguard.verdict"
 """The action that the rules want.
@@ -227,6 +227,11 @@ LIMIT_REASON: Final = "loopguard.limit_reason"
 
 Holds: ``repeat`` (no other applies), ``transient``, ``acted``, ``acknowledged``, ``empty``, ``moves`` or
 ``patient``.
+"""
+BUDGET_ACCOUNT: Final = "loopguard.budget.account"
+"""The budget that is spent, on trips of ``run_budget``: count of limit; of a cost both are in millionths.
+
+Holds: ``turn`` or ``tree`` with an account of the policy, such as ``tree.tokens``.
 """
 PERIOD: Final = "loopguard.period"
 """The number of calls in a lap; 1 for a single call."""

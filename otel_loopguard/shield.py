@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from otel_loopguard.errors import NotStoredError, ToolLoopError
+from otel_loopguard.errors import NotStoredError, RunStopped
 from otel_loopguard.interrupts import is_interrupt, pass_interrupt
 
 if TYPE_CHECKING:
@@ -16,14 +16,14 @@ __tracebackhide__ = True  # pytest shows the lines of the program, not these
 
 logger = logging.getLogger("otel_loopguard")
 
-_ON_PURPOSE = (ToolLoopError, NotStoredError)
+_ON_PURPOSE = (RunStopped, NotStoredError)
 
 
 class Shield:
     """Catch, count and log the faults of a block: ``with shield("site"):``. Each site is logged once.
 
     The log has the exception's type and the place where it was raised, not its text, which may quote an argument.
-    ``ToolLoopError`` and ``NotStoredError`` pass, because they are raised on purpose, and so do exceptions of signal
+    ``RunStopped`` and ``NotStoredError`` pass, because they are raised on purpose, and so do exceptions of signal
     handlers (``interrupts``). ``count(site)`` is called for each fault.
     """
 

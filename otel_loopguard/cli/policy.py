@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -140,11 +141,18 @@ def settings_of(loaded: LoadedPolicy) -> Iterator[tuple[Path, Any, str]]:
     for table in ("words", "sentences"):
         for name, value in getattr(policy, table).items():
             yield (table, name), json_value(value), origins.get((table, name), "default")
-    for glob, prices in policy.cost_per_million_tokens.items():
-        for name, price in prices.items():
-            path = ("cost_per_million_tokens", glob, name)
-            yield path, price, origins.get(path, "default")
+    for table in ("cost_per_million_tokens", "budget"):
+        for leaf, value in _leaves((table,), getattr(policy, table)):
+            yield leaf, json_value(value), origins.get(leaf, "default")
     yield ("hash_key",), "set" if policy.hash_key else "random", origins.get(("hash_key",), "default")
+
+
+def _leaves(path: Path, table: Mapping[str, Any]) -> Iterator[tuple[Path, Any]]:
+    for name, value in table.items():
+        if isinstance(value, Mapping):
+            yield from _leaves((*path, name), value)
+        else:
+            yield (*path, name), value
 
 
 def _rule(path: Path, rule: Rule, origins: Any) -> Iterator[tuple[Path, Any, str]]:

@@ -9,6 +9,7 @@ from otel_loopguard.engine.detectors import DETECTORS
 from otel_loopguard.engine.detectors.presets import COUNTED
 from otel_loopguard.engine.detectors.presets.window import CallWindow
 from otel_loopguard.engine.detectors.row import Detector
+from otel_loopguard.engine.detectors.run_budget import budgets_of, rows_of
 from otel_loopguard.engine.history.history import History
 from otel_loopguard.engine.modes import ROWS, Mode
 from otel_loopguard.engine.policy.prices import Prices
@@ -47,7 +48,8 @@ class CompiledPolicy:
     """A policy with its contracts, fingerprinter and detectors. A turn keeps the one that it began with."""
 
     __slots__ = (
-        "_detectors", "contracts", "custom", "fingerprinter", "judges", "once_per", "policy", "prices", "remembers",
+        "_detectors", "budgets", "contracts", "custom", "fingerprinter", "judges", "once_per", "policy", "prices",
+        "remembers",
     )  # fmt: skip
 
     def __init__(
@@ -61,10 +63,11 @@ class CompiledPolicy:
         self.fingerprinter = fingerprinter or Fingerprinter(policy.hash_key)
         self.contracts = Contracts(policy, self.fingerprinter, declared)
         self.prices = Prices(policy.cost_per_million_tokens, policy.currency)
-        self._detectors = _detectors_of(policy) if self.judges else ()
+        self._detectors = (*_detectors_of(policy), *rows_of(policy)) if self.judges else ()
+        self.budgets = budgets_of(policy) if self.judges else ()
         self.custom = tuple(one for one in policy.detectors if self.judges and _is_active(one, policy))
         """The user's detectors that run: functions, and rows. They are asked outside of the turn's lock."""
-        self.once_per: dict[str, OncePer] = {mode: row.once_per for mode, row in {**ROWS, **policy.own_rows}.items()}
+        self.once_per: dict[str, OncePer] = {mode: row.once_per for mode, row in {**ROWS, **policy.more_rows}.items()}
 
     def checks_of(self, tool: Tool) -> ToolChecks:
         """Work out the checks of this tool's calls, keep them in ``tool.checks``, and return them."""

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from otel_loopguard.engine.vocabulary import Record
 
 _MODES = {str(mode): mode for mode in Mode}
-_MOST_GATES = 1_024
+MOST_GATES = 1_024
 
 
 def before(
@@ -53,6 +53,8 @@ def before(
     if best.ends_no_run or min(tool.ceiling(best.mode, policy), highest) < Action.BLOCK:
         return best
     step = next_step(history, record, policy)
+    if best.is_budget:
+        step = max(step, best.verdict)
     return best if step <= max(best.action, Action.BLOCK) else best._replace(verdict=step, action=step)
 
 
@@ -153,7 +155,7 @@ def _claim_due(
         following *= 2
     if not history.gates:
         history.gates = {}
-    elif len(history.gates) >= _MOST_GATES:
+    elif len(history.gates) >= MOST_GATES:
         history.gates.pop(next(iter(history.gates)))
     history.gates[gate] = following
     return True

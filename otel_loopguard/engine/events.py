@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
+    from otel_loopguard.engine.detectors.run_budget import PlaceInTree
     from otel_loopguard.engine.ledger import Ledger
     from otel_loopguard.engine.tools.contracts import ResolvedCall
     from otel_loopguard.engine.user_messages import UserMessage
@@ -51,6 +52,8 @@ class Began(NamedTuple):
     """False for a call that is only remembered, because too little of it is known."""
     around: int = 0
     """The number of equal calls that still run and that this one is made inside of, by nested turns."""
+    place: PlaceInTree | None = None
+    """The place of the call in the tree of its turn, if the policy has budgets."""
 
 
 class Ended(NamedTuple):
@@ -142,6 +145,14 @@ class Nested(NamedTuple):
     """A call of a nested turn was started."""
 
     op: int
+
+
+class Asking(NamedTuple):
+    """A request to a model is about to be sent."""
+
+    op: int
+    place: PlaceInTree | None
+    """As in ``Began``."""
 
 
 class Paid(NamedTuple):

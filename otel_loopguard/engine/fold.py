@@ -8,8 +8,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from otel_loopguard.engine import decide
+from otel_loopguard.engine.detectors.run_budget import next_action
 from otel_loopguard.engine.events import (
     Answered,
+    Asking,
     Began,
     Concluded,
     Ended,
@@ -26,10 +28,11 @@ from otel_loopguard.engine.events import (
     TurnEnded,
 )
 from otel_loopguard.engine.history import update
+from otel_loopguard.engine.history.bounded import kept
 from otel_loopguard.engine.history.independence import ANYBODY
 from otel_loopguard.engine.modes import DECLARED, Mode
 from otel_loopguard.engine.verdict import Verdict
-from otel_loopguard.engine.vocabulary import USER_STOP, Action, Record, Trip
+from otel_loopguard.engine.vocabulary import NO_LOOPS, RUN_BUDGET, USER_STOP, Action, Record, Trip
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -81,6 +84,8 @@ def _judged(state: State, event: Began, now: float | None) -> Record:
     record.unproven = event.unproven
     if event.around:
         record.around = event.around
+    if event.place is not None:
+        record.place = event.place
     index = state.resumed_index(event, batch, record.key)
     if index is not None:
         record.index, record.resumed = index, True
@@ -188,7 +193,7 @@ def _lower(event: Began | Answered, record: Record) -> None:
 
 def needs_no_proof(trip: Trip) -> bool:
     """Return True if a refusal holds whatever another process may have done since, or the model may insist on it."""
-    return trip.insistable or trip.mode in _NEED_NO_PROOF or trip.reason == "max_calls" or trip.mode == USER_STOP
+    return trip.insistable or trip.mode in _NEED_NO_PROOF or trip.reason == "max_calls" or trip.mode in NO_LOOPS
 
 
 # --- a call ends -----------------------------------------------------------------------------------------------------
@@ -261,9 +266,10 @@ def _count(state: State, began: Began, record: Record, facts: OutcomeFacts, now:
 def _recovered(state: State, record: Record) -> tuple[Trip, ...]:
     """Return the open trips, and close them, if the outcome is news: the agent has recovered from them."""
     history = state.history
-    if not record.news:
+    if not record.news or not history.open_trips:
         return ()
-    recovered, history.open_trips = history.open_trips, ()
+    recovered = tuple(trip for trip in history.open_trips if not trip.is_budget)
+    history.open_trips = tuple(trip for trip in history.open_trips if trip.is_budget)
     return recovered
 
 
@@ -444,6 +450,33 @@ def _concluded(state: State, _event: Concluded, _: float | None) -> Verdict:
     return Verdict(None, trip, _CONCLUDE, refusals=history.refusals)
 
 
+def _asking(state: State, event: Asking, now: float | None) -> Verdict:
+    """Decide about a request by the budgets: it is sent as it is, or without tools, or the run is ended."""
+    history, compiled = state.history, state.compiled
+    policy = compiled.policy
+    for budget in compiled.budgets:
+        spent = 0.0 if budget.is_of_agents else budget.spent(history, event.place, now)
+        if budget.is_of_agents or spent < budget.limit:
+            continue
+        verdict = next_action(history, policy)
+        if verdict is _BLOCK:  # a conclusion is due already, or the policy wants none
+            continue
+        ceiling = min(policy.action, state.ceiling, policy.budget.get("action", _ABORT))
+        action, gate = verdict if ceiling >= _BLOCK else Action.OBSERVE, (RUN_BUDGET, budget.reason, int(ceiling))
+        if ceiling < _BLOCK and (ceiling is Action.OFF or gate in history.gates):
+            continue
+        if action is Action.OBSERVE:
+            history.gates = kept(history.gates, gate, decide.MOST_GATES, 1)
+        elif action is _CONCLUDE:
+            history.conclude_at = history.news
+        trip = Trip(
+            RUN_BUDGET, "", budget.counted(spent), budget.counted(budget.limit), verdict, action, reason=budget.reason
+        )
+        state.remember(trip)
+        return Verdict(None, trip, action, first=state.reach(trip))
+    return _NOTHING
+
+
 def _nested(state: State, _event: Nested, _: float | None) -> Verdict:
     state.history.count_nested(1)
     return _NOTHING
@@ -483,6 +516,7 @@ _FOLDS: dict[type, Callable[[State, Any, float | None], Verdict]] = {
     Lost: _lost,
     Thought: _thought,
     Concluded: _concluded,
+    Asking: _asking,
     Nested: _nested,
     Paid: _spent,
     Reached: _reached,

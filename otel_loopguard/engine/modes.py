@@ -11,7 +11,7 @@ from otel_loopguard.engine.detectors import DETECTORS
 from otel_loopguard.engine.detectors.presets import COUNTED
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from otel_loopguard.engine.detectors.row import Detector
     from otel_loopguard.engine.rule import Rule
@@ -36,18 +36,18 @@ class Mode(str, enum.Enum, metaclass=_Modes):
         return str(self.value)
 
 
-def _joined(rows: list[Detector]) -> Detector:
+def joined(rows: Sequence[Detector]) -> Detector:
     """Join the rows of one mode: the row with an ``about``, or else the first, with the reasons of all."""
     reasons = {reason: found for row in rows for reason, found in row.reasons.items()}
     return replace(next((row for row in rows if row.about is not None), rows[0]), reasons=reasons)
 
 
 ROWS: Mapping[str, Detector] = MappingProxyType(
-    {mode: _joined([row for row in DETECTORS if row.mode == mode]) for mode in Mode}
+    {mode: joined([row for row in DETECTORS if row.mode == mode]) for mode in Mode}
 )
 """By mode: its texts, settings and limits. Its checks are in ``DETECTORS``, where a mode may have several rows."""
 COUNTED_ROWS: Mapping[str, Detector] = MappingProxyType(
-    {row.mode: _joined([one for one in COUNTED if one.mode == row.mode]) for row in COUNTED}
+    {row.mode: joined([one for one in COUNTED if one.mode == row.mode]) for row in COUNTED}
 )
 """The same for a policy with ``counting = "calls"``."""
 DEFAULT_RULES: Mapping[str, Rule] = MappingProxyType({mode: row.default for mode, row in ROWS.items()})

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import orjson
 
 from otel_loopguard.engine.detectors.row import Sentences
+from otel_loopguard.engine.detectors.run_budget import MILLION
 from otel_loopguard.engine.modes import Mode
 from otel_loopguard.engine.quoting import clean_name
 from otel_loopguard.engine.tools.lexicon import only_waits
@@ -44,7 +45,7 @@ _USER_STOPS = "The user has asked you to stop."
 _ANSWER = (
     "No tool can be called for this answer: give your best answer now with what you know, and say what is missing."
 )
-_ADVISED = ("none", "wait")
+_ADVISED = ("none", "wait", "stop")
 """With these a nudge is all of the advice."""
 _EQUAL = (Sameness.SAME, Sameness.ALIKE)
 _OTHER = (Sameness.DIFFERENT, Sameness.PROGRESS)
@@ -78,7 +79,8 @@ def refusal(
         message = " ".join([_filled(wording.refusal, trip), *counted, *advice])
     if policy.refusal == "text":
         return "\n".join([*note_texts(notes), message])
-    fields: dict[str, object] = {"error": "tool_loop_detected", "mode": clean_name(str(trip.mode))}
+    error = "run_budget_spent" if trip.is_budget else "tool_loop_detected"
+    fields: dict[str, object] = {"error": error, "mode": clean_name(str(trip.mode))}
     if policy.refusal != "mode":
         fields |= {"tool": clean_name(trip.tool), "count": trip.count, "limit": trip.limit, "message": message}
         if trip.wait and refusals < _THIRD:
@@ -139,6 +141,8 @@ def conclusion(trip: Trip | None, policy: Policy, refusals: int, *, stopped: boo
         own = _own(policy, "conclude", trip._replace(count=refusals, limit=policy.conclude_after))
         if own is not None:
             return own
+        if trip.is_budget:
+            return f"[loopguard] {_filled(_wording_of(trip, policy).refusal, trip)} {_ANSWER}"
     times = "Once" if refusals == 1 else f"{refusals} times in a row"
     tool = clean_name("" if trip is None else trip.tool)
     last = f", the last time with {tool}" if tool != clean_name("") else ""  # the name is not in a turn's bytes
@@ -172,6 +176,8 @@ def abort(trip: Trip, policy: Policy, printable_name: str | None, *, attempts: i
     own = _own(policy, f"{trip.mode}.abort", trip._replace(tool=called))
     if own is not None:
         return own
+    if trip.is_budget:
+        return f"{_filled(_wording_of(trip, policy).refusal, trip)} The run was ended."
     vainly = "" if policy.counting == "calls" else " without getting anywhere"
     whose = " of this call" if attempts >= trip.count else ""  # a mode may count other calls, too
     reason = f" after {refusals} refusal{'' if refusals == 1 else 's in a row'}" if refusals else ""
@@ -267,8 +273,11 @@ def _clean_names(known: Collection[str]) -> list[str]:
 
 
 def _filled(template: str, trip: Trip, before: int | None = None) -> str:
+    is_cost = trip.is_budget and trip.reason.endswith(".cost")
+    count, limit = ((f"{number / MILLION:g}" for number in (trip.count, trip.limit)) if is_cost
+                    else (trip.count, trip.limit))  # fmt: skip
     values = {
-        "tool": clean_name(trip.tool), "count": trip.count, "limit": trip.limit, "period": trip.period,
+        "tool": clean_name(trip.tool), "count": count, "limit": limit, "period": trip.period,
         "wait": trip.wait, "before": trip.count - 1 if before is None else before,
         "laps": trip.count - 1 if trip.verdict > Action.NUDGE else trip.count,
     }  # fmt: skip

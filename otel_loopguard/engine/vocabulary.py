@@ -157,8 +157,12 @@ EMPTY_ANSWERS = "empty"
 OVER_TURNS = "turns"
 """The reason of a trip for which the turns of a conversation are the loop."""
 USER_STOP = "user_stop"
-_POLL = "poll_no_progress"
 """The mode of the trips of a run whose user asked it to stop. ``on_trip`` is not called: the user has decided."""
+RUN_BUDGET = "run_budget"
+"""The mode of the trips of a run that has spent its budget."""
+NO_LOOPS = frozenset({USER_STOP, RUN_BUDGET})
+"""The modes of trips that are no loops."""
+_POLL = "poll_no_progress"
 
 
 class Trip(NamedTuple):
@@ -190,13 +194,18 @@ class Trip(NamedTuple):
 
     @property
     def is_loop(self) -> bool:
-        """True if the turn loops: not for a call after the user's stop, nor for a poll that may rightly wait on."""
-        return self.mode != USER_STOP and (self.mode != _POLL or self.verdict is not Action.NUDGE)
+        """True if the turn loops: not after the user's stop or a budget, nor for a poll that may rightly wait on."""
+        return self.mode not in NO_LOOPS and (self.mode != _POLL or self.verdict is not Action.NUDGE)
 
     @property
     def ends_no_run(self) -> bool:
         """True if the refusal of this call does not count for the end of the run."""
-        return self.reason == EMPTY_ANSWERS
+        return self.reason == EMPTY_ANSWERS or (self.is_budget and self.reason.endswith((".children", ".depth")))
+
+    @property
+    def is_budget(self) -> bool:
+        """True if a budget of the run is spent."""
+        return self.mode == RUN_BUDGET
 
 
 class First(str, enum.Enum):
@@ -265,6 +274,8 @@ class Record:
     """True if a short result says that nothing is left to wait for."""
     pending: bool = False
     """True if the result says that work is not done yet."""
+    place: Any = None
+    """The ``PlaceInTree`` of the call, if the policy has budgets."""
     registered: bool | None = None
     """True if the tool exists; None if that cannot be known."""
     resolved: Any
@@ -371,7 +382,7 @@ class Decision(NamedTuple):
         asked to stop.
         """
         if self.trip is not None and self.trip.verdict >= Action.REUSE:
-            return self.trip.mode != USER_STOP
+            return self.trip.mode not in NO_LOOPS
         return self.record is not None and bool(self.record.ran_in_vain)
 
 

@@ -17,7 +17,7 @@ from otel_loopguard.semconv import ERROR_REFUSED
 from otel_loopguard.shield import Shield
 
 if TYPE_CHECKING:
-    from otel_loopguard.errors import ToolLoopError
+    from otel_loopguard.errors import RunStopped
 
 
 class LoopGuard(CustomLogger):  # type: ignore[misc]  # the base class is in the proxy only
@@ -57,7 +57,7 @@ class LoopGuard(CustomLogger):  # type: ignore[misc]  # the base class is in the
         learn(response_obj, kwargs.get("litellm_call_id"))
 
 
-def _exception(error: ToolLoopError) -> Exception:
+def _exception(error: RunStopped) -> Exception:
     """Return the exception that the proxy answers with HTTP 400. Any other class becomes a 500, which clients retry."""
     from litellm.proxy._types import ProxyException  # type: ignore[import-not-found]  # noqa: PLC0415 - loads the proxy
 

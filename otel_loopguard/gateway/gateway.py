@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from opentelemetry import context as otel_context
 from opentelemetry import propagate, trace
 
-from otel_loopguard.errors import ToolLoopError
+from otel_loopguard.errors import RunStopped
 from otel_loopguard.gateway.callers import caller_of, headers_of
 from otel_loopguard.guard.ending import ABORTED
 from otel_loopguard.instrumentation.model_api import JUDGED, Sent
@@ -59,7 +59,7 @@ _pending: ContextVar[_Pending | None] = ContextVar("loopguard_gateway_request", 
 """The request of the running task."""
 
 
-async def judge(auth: Any, data: MutableMapping[str, Any], kind: str) -> ToolLoopError | None:
+async def judge(auth: Any, data: MutableMapping[str, Any], kind: str) -> RunStopped | None:
     """Read a request, and change it in place if its calls are a loop. Return the error if its turn is ended, else None.
 
     ``auth`` is the caller as the proxy knows it, ``kind`` is the proxy's word for the API. After a fault of this
@@ -72,7 +72,7 @@ async def judge(auth: Any, data: MutableMapping[str, Any], kind: str) -> ToolLoo
     return None
 
 
-async def _judge(runtime: Runtime, dialect: Dialect, auth: Any, data: MutableMapping[str, Any]) -> ToolLoopError | None:
+async def _judge(runtime: Runtime, dialect: Dialect, auth: Any, data: MutableMapping[str, Any]) -> RunStopped | None:
     exchange: Exchange | None = None
     headers: Mapping[str, Any] = {}
     with runtime.shield("gateway.read"):
@@ -94,9 +94,9 @@ async def _judge(runtime: Runtime, dialect: Dialect, auth: Any, data: MutableMap
             finally:
                 otel_context.detach(token)
         with runtime.shield("gateway.change"):
-            _, changed = exchange.prepare(lambda: ToolLoopError, (), data)
+            _, changed = exchange.prepare(lambda: RunStopped, (), data)
             data.update({name: value for name, value in changed.items() if value is not data.get(name)})
-    except ToolLoopError as error:
+    except RunStopped as error:
         return error
     return None
 

@@ -8,12 +8,12 @@ from otel_loopguard.engine.quoting import clean_name
 from otel_loopguard.semconv import ERROR_REFUSED
 
 if TYPE_CHECKING:
-    from otel_loopguard.errors import ToolLoopError
+    from otel_loopguard.errors import RunStopped
 
 _TURN_OFF: Final = "set OTEL_PYTHON_LOOPGUARD_ACTION=observe for the proxy"
 
 
-def message(error: ToolLoopError) -> str:
+def message(error: RunStopped) -> str:
     """Return the text for people, with all facts of ``fields``: some clients show nothing else."""
     return (
         f"{error} [{ERROR_REFUSED}: mode {clean_name(error.mode)}, count {error.repeats}, limit {error.limit}, "
@@ -21,7 +21,7 @@ def message(error: ToolLoopError) -> str:
     )
 
 
-def fields(error: ToolLoopError) -> dict[str, Any]:
+def fields(error: RunStopped) -> dict[str, Any]:
     """Return the facts for programs. Not every API keeps the type of an error, so it is here, too."""
     return {
         "error": ERROR_REFUSED,

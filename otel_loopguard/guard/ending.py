@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, get_args
 
 from otel_loopguard.engine.ledger import NOTHING_SPENT, Ledger
-from otel_loopguard.errors import ToolLoopError
+from otel_loopguard.errors import RunStopped
 
 if TYPE_CHECKING:
     from typing import TypeAlias
@@ -18,7 +18,7 @@ ANSWERED: Final = "answered"
 CONCLUDED: Final = "concluded"
 """The same, after the guard has withdrawn its tools and nothing new has come since."""
 ABORTED: Final = "aborted"
-"""The guard ended the run with ``ToolLoopError``, and the model answered nothing after that, whoever caught it."""
+"""The guard ended the run with ``RunStopped``, and the model answered nothing after that, whoever caught it."""
 CANCELLED: Final = "cancelled"
 """It was broken off: by a cancelled task, Ctrl-C, a closed stream, or a program that left it without an answer."""
 FAILED: Final = "failed"
@@ -60,7 +60,7 @@ def ending_of(error: BaseException | None, history: History, *, is_aborted: bool
     ``error``: the exception that left its code, or None. ``is_aborted``: the guard's last decision was to end the run.
     """
     kind = type(error)  # not isinstance(): it asks the object
-    if is_aborted or issubclass(kind, ToolLoopError):
+    if is_aborted or issubclass(kind, RunStopped):
         return "aborted"
     if error is not None:
         return "failed" if issubclass(kind, Exception) else "cancelled"

@@ -27,6 +27,14 @@ class TurnAround(Protocol):
     def spend(self, more: Ledger, *, is_nested: bool = False) -> None:
         """Add to the ledger of this turn, and of the turns around it."""
 
+    @property
+    def ledger(self) -> Ledger:
+        """What the turn and all turns nested in it have spent."""
+
+    @property
+    def began_at(self) -> float:
+        """The time of the first step, in seconds of the turn's clock."""
+
 
 class Outermost(Protocol):
     """The turn around all nested ones."""
@@ -43,7 +51,7 @@ class TurnTree:
     would never end.
     """
 
-    __slots__ = ("_changing", "_history", "_lock", "_runs", "shared", "user_messages")
+    __slots__ = ("_changing", "_history", "_lock", "_runs", "delegating", "shared", "starting", "user_messages")
 
     def __init__(self, user_messages: UserMessages, shared: ref[Outermost] | None) -> None:
         self.user_messages = user_messages
@@ -53,12 +61,22 @@ class TurnTree:
         self._history = History()
         self._changing = False
         self._runs = 0
+        self.delegating: set[int] = set()
+        """The tools, by the digests of their names, inside of whose calls a nested turn has begun."""
+        self.starting: set[int] = set()
+        """The records, by their identity, of running calls that may start an agent and have started none yet."""
+
+    def started(self, record: Record) -> None:
+        """Note that a nested turn begins inside of this call."""
+        self.delegating.add(record.resolved.tool.digest)
+        self.starting.discard(id(record))
 
     def after_fork(self) -> None:
         """Forget the news of the nested turns in a child process."""
         self._lock = RLock()
         self._history = History()
         self._changing = False
+        self.starting.clear()
 
     def next_number(self) -> int:
         """Return the number of the next nested turn: 1, 2, 3."""
@@ -94,6 +112,16 @@ class ParentCall:
         self._turn = turn
         self._record = record
         self._outer = outer
+
+    @property
+    def outermost(self) -> TurnAround:
+        """The turn around all others."""
+        return self._turn if self._outer is None else self._outer.outermost
+
+    @property
+    def level(self) -> int:
+        """The number of turns around the nested one."""
+        return 1 if self._outer is None else 1 + self._outer.level
 
     def equal_calls(self, key: int) -> int:
         """Return how many of the calls around the nested turn, on all levels, have this key and still run."""

@@ -16,8 +16,10 @@ from weakref import ref
 
 from otel_loopguard.engine import wording
 from otel_loopguard.engine.conversation_memory import ConversationMemory
+from otel_loopguard.engine.detectors.run_budget import PlaceInTree
 from otel_loopguard.engine.events import (
     Answered,
+    Asking,
     Began,
     Concluded,
     Ended,
@@ -39,7 +41,7 @@ from otel_loopguard.engine.values.introspect import name_text
 from otel_loopguard.engine.values.normalise import utf8
 from otel_loopguard.engine.values.results import outcome_facts
 from otel_loopguard.engine.verdict import Verdict
-from otel_loopguard.engine.vocabulary import Action, First, nothing_seen
+from otel_loopguard.engine.vocabulary import Action, First, Kind, nothing_seen
 from otel_loopguard.guard import callbacks
 from otel_loopguard.guard.ending import EndedTurn, Ending, ending_of
 from otel_loopguard.guard.nesting import ParentCall, TurnTree
@@ -56,6 +58,7 @@ if TYPE_CHECKING:
     from otel_loopguard.engine.conversation_memory import PlaceInConversation
     from otel_loopguard.engine.ledger import Ledger
     from otel_loopguard.engine.policy.policy import Policy
+    from otel_loopguard.engine.tools.contracts import ResolvedCall
     from otel_loopguard.engine.user_messages import UserMessage
     from otel_loopguard.engine.values.results import OutcomeFacts
     from otel_loopguard.engine.vocabulary import Decision, Outcome, Record, ToolCall, Trip
@@ -312,18 +315,24 @@ class Turn:
 
         It has its own history, and shares the user's messages.
         """
-        messages = self.message_queue()
-        with self.lock:
-            tree = self._tree = self._tree or TurnTree(messages, ref(self) if self.is_shared else None)
+        tree = self._made_tree()
         running = self.running.get(id(call))
         parent = ParentCall(tree, self, None if running is None else running.record, self.parent)
-        self.spend(CHILD_STARTED, is_nested=True)
+        if running is not None:
+            tree.started(running.record)
+        self.spend(CHILD_STARTED)
         child_id, place = f"{self.id}/{tree.next_number()}", self.current.place
         if place is not None and self.cell is not None:
             place = place._replace(memory=_LockedMemory(self))
         return Turn(
             self.host, self.compiled, child_id, self.source, enforced=self.enforced, parent=parent, conversation=place
         )
+
+    def _made_tree(self) -> TurnTree:
+        messages = self.message_queue()
+        with self.lock:
+            self._tree = tree = self._tree or TurnTree(messages, ref(self) if self.is_shared else None)
+        return tree
 
     def count_nested_call(self) -> None:
         """Count a call of a nested turn."""
@@ -423,6 +432,8 @@ class Turn:
         running = self._take(call) or self._take_equal(call)
         if running is None:
             return nothing_seen(None)
+        if running.event.place is not None and running.event.place.starts:
+            (self._tree if self.parent is None else self.parent.tree).starting.discard(id(running.record))  # type: ignore[union-attr]  # it was made at the begin
         event = self._ended_event(running, outcome)
         return self._after_end(running, outcome, event.facts, (yield from self._step(event, waits=waits)))
 
@@ -550,8 +561,26 @@ class Turn:
         event: Began = tuple.__new__(Began, (  # see `nothing_seen`
             op or self._op(), resolved, arguments, registered, call_id, batch, written, call.may_exist, (),
             policy.on_trip is not None, reusable, None, False, True, 0 if parent is None else parent.equal_calls(key),
+            self._place(resolved) if compiled.budgets else None,
         ))  # fmt: skip
         return event._replace(custom=self._custom_trips(event)) if compiled.custom else event
+
+    def _place(self, resolved: ResolvedCall | None = None) -> PlaceInTree:
+        """Return the place of a call, or of a request, in the tree of this turn."""
+        parent, tree = self.parent, self._tree if self.parent is None else self.parent.tree
+        starts = resolved is not None and (
+            resolved.kind is Kind.AGENT or (tree is not None and resolved.tool.digest in tree.delegating)
+        )
+        starting = 0 if tree is None else len(tree.starting)
+        if parent is None:
+            return PlaceInTree(starting=starting, starts=starts)
+        root = parent.outermost
+        return PlaceInTree(root.ledger, root.began_at, parent.level, starting, starts)
+
+    @property
+    def began_at(self) -> float:
+        """The time of the first step, in seconds of the turn's clock; minus infinity before it."""
+        return self.current.history.began_at
 
     def _custom_trips(self, event: Began) -> tuple[Trip, ...]:
         if self.changing and self.is_interrupting():
@@ -613,6 +642,8 @@ class Turn:
         elif len(running) >= _MOST_RUNNING:
             running.pop(next(iter(running)), None)
         running[identity] = Running(call, event, record, running.get(identity))
+        if event.place is not None and event.place.starts:
+            (self._made_tree() if self.parent is None else self.parent.tree).starting.add(id(record))
         if self.parent is not None and not record.resumed:
             self.parent.count_call()
         if self.cell is not None:
@@ -677,6 +708,19 @@ class Turn:
             verdict = self._tell(event)
         stopped = self.current.messages is not None and bool(self.current.messages.stops)
         return wording.concluded(verdict, self.policy, stopped=stopped)
+
+    def asking(self) -> Trip | None:
+        """Judge a request to a model before it is sent. Return the trip of a budget that is spent, or None.
+
+        With CONCLUDE a conclusion is due: send it without tools. With ABORT, end the run.
+        """
+        if not self.compiled.budgets:
+            return None
+        verdict = self._tell(Asking(self._op(), self._place()))
+        self._note_first(verdict)
+        if verdict.action is Action.ABORT:
+            self.aborted()
+        return verdict.trip
 
     def thought(self, seconds: float, *, ago: float = 0.0) -> None:
         """Note that a model request took these seconds, and ended ``ago`` seconds before now: thinking is no waiting.

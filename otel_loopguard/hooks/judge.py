@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import orjson
 
 from otel_loopguard.engine.vocabulary import Outcome, ToolCall
-from otel_loopguard.errors import LoopGuardError, ToolLoopError
+from otel_loopguard.errors import LoopGuardError, RunStopped
 from otel_loopguard.hooks.events import (
     After,
     Answer,
@@ -71,7 +71,7 @@ _ADAPTER: Final = ToolAdapter(
     answer=lambda reading, content, error: content,  # noqa: ARG005 - the signature of ToolAdapter
     outcome=lambda reading, told: told.outcome,  # noqa: ARG005 - as above
     annotate=lambda reading, told, text: told._replace(sentence=text),  # noqa: ARG005 - as above
-    error=lambda: ToolLoopError,
+    error=lambda: RunStopped,
 )
 
 
@@ -247,7 +247,7 @@ class _Agent:
         guarded = GuardedCall(self._runtime, _ADAPTER, Reading(call, agent_name=self._program.name), scope, None)
         try:
             guarded.__enter__()
-        except ToolLoopError as error:
+        except RunStopped as error:
             return Answer(refusal=str(error), ends=True)
         if guarded.answered:
             guarded.__exit__(None, None, None)

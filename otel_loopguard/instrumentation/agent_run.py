@@ -9,7 +9,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Final
 
-from otel_loopguard.errors import ToolLoopError
+from otel_loopguard.errors import RunStopped
 from otel_loopguard.instrumentation.aborts import LoopAbort, carried
 from otel_loopguard.telemetry.run_span import RunSpan
 from otel_loopguard.turns.gc_safety import garbage_collector
@@ -137,7 +137,7 @@ class AgentRun:
 
 
 class _Running:
-    """Bind the run's scope in the block. A ``LoopAbort`` that leaves the outermost run becomes its ``ToolLoopError``.
+    """Bind the run's scope in the block. A ``LoopAbort`` that leaves the outermost run becomes its ``RunStopped``.
 
     If code in the block has caught the ``LoopAbort``, the end of the block raises it again, from the run's state.
     """
@@ -189,7 +189,7 @@ class _Running:
         passes = loop_error is not None and not self._outermost
         if loop_error is None and state is not None and (error is None or isinstance(error, Exception)):
             loop_error = None if state.abort_waits else state.abort_error
-        if loop_error is None and self._outermost and issubclass(type(error), ToolLoopError):
+        if loop_error is None and self._outermost and issubclass(type(error), RunStopped):
             loop_error = error  # type: ignore[assignment]  # its type was checked, without asking the object
         if loop_error is not None and self._around is not None:
             self._around.abort_error = loop_error  # the code in between may lose the exception

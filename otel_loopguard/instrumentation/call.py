@@ -9,7 +9,7 @@ from time import perf_counter, time_ns
 from typing import TYPE_CHECKING, Any, Final
 
 from otel_loopguard.engine.vocabulary import Action, Decision, Outcome
-from otel_loopguard.errors import ToolLoopError
+from otel_loopguard.errors import RunStopped
 from otel_loopguard.instrumentation.aborts import abort_error, gets_answer
 from otel_loopguard.instrumentation.shielded_adapter import ShieldedAdapter, without_text
 from otel_loopguard.instrumentation.targets import IN_PLACE
@@ -108,7 +108,7 @@ class GuardedCall:
                 self._refuse(decision)
             if not self.answered and self._bound is not None:
                 self.span.enter()
-        except Exception as error:  # noqa: BLE001 - see Shield.take, which lets ToolLoopError pass
+        except Exception as error:  # noqa: BLE001 - see Shield.take, which lets RunStopped pass
             self.runtime.shield.take("guard.begin", error)
         return self
 
@@ -166,7 +166,7 @@ class GuardedCall:
 
     def take_inner_abort(self, error: BaseException) -> bool:
         """Return True if the error has ended a run inside this call. Then ``answer`` tells the agent around it."""
-        if self.scope.run_state is None or not issubclass(type(error), ToolLoopError):
+        if self.scope.run_state is None or not issubclass(type(error), RunStopped):
             return False
         inner = error.turn_id  # type: ignore[attr-defined]  # its type was checked, without asking the object
         if type(inner) is not str or not inner.startswith(f"{self.scope.turn.id}/"):

@@ -10,7 +10,7 @@ from contextlib import AsyncExitStack, ExitStack, aclosing, closing
 from types import AsyncGeneratorType
 from typing import TYPE_CHECKING, Any
 
-from otel_loopguard.errors import ToolLoopError
+from otel_loopguard.errors import RunStopped
 from otel_loopguard.instrumentation.runtime import active_runtime
 
 if TYPE_CHECKING:
@@ -159,7 +159,7 @@ class _ReadText(_Read):
         """Return the sentence that was added to the result."""
         return self._items.text_in(longer)[len(self._text) :]
 
-    def inner_abort(self, error: ToolLoopError) -> str:
+    def inner_abort(self, error: RunStopped) -> str:
         """Return the text of an error that has ended a run inside this call; raise any other."""
         if not self._call.take_inner_abort(error):
             raise error
@@ -182,7 +182,7 @@ def _items(call: GuardedCall, items: Items, source: Any) -> Iterator[Any]:
                     break
                 read.add(item)
                 yield item
-    except ToolLoopError as error:
+    except RunStopped as error:
         sentence = read.inner_abort(error)
     if sentence:
         yield sentence
@@ -204,7 +204,7 @@ async def _async_items(call: GuardedCall, items: Items, source: Any) -> AsyncIte
                     break
                 read.add(item)
                 yield item
-    except ToolLoopError as error:
+    except RunStopped as error:
         sentence = read.inner_abort(error)
     if sentence:
         yield sentence

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from opentelemetry.context import get_current
 
-from otel_loopguard.errors import ToolLoopError
+from otel_loopguard.errors import RunStopped
 from otel_loopguard.instrumentation.aborts import LoopAbort
 from otel_loopguard.instrumentation.runtime import active_runtime
 from otel_loopguard.turns.scope import current_scope, in_scope
@@ -112,7 +112,7 @@ def ends_the_others(guarded: Callable[..., Any]) -> Callable[..., Any]:
                 tasks.add(own)
         try:
             return await guarded(*given, **kwargs)
-        except (ToolLoopError, LoopAbort):
+        except (RunStopped, LoopAbort):
             for task in tasks - {own}:
                 task.cancel()  # it ends after this one, so the framework gets this error first
             raise

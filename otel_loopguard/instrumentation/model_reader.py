@@ -1,7 +1,7 @@
 """Read each request to a model: count the tool calls whose results are new in it, and change it if they are a loop.
 
 The tools have run by then, so no call is refused here. A request may get sentences for the model, in a copy; it
-may be sent without tools, so that the model answers; or the run is ended with ``ToolLoopError``.
+may be sent without tools, so that the model answers; or the run is ended with ``RunStopped``.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from opentelemetry import context as otel_context
 from opentelemetry import trace
 from opentelemetry.trace import NonRecordingSpan
 
+from otel_loopguard import semconv
 from otel_loopguard.engine.ledger import NOTHING_SPENT, REQUEST_SENT, of_reply
 from otel_loopguard.engine.vocabulary import Action, Outcome, ToolCall, Usage
 from otel_loopguard.guard.ending import ANSWERED, CANCELLED, FAILED
@@ -39,8 +40,8 @@ if TYPE_CHECKING:
     from opentelemetry.trace import Span
 
     from otel_loopguard.engine.ledger import Ledger
-    from otel_loopguard.engine.vocabulary import Decision
-    from otel_loopguard.errors import ToolLoopError
+    from otel_loopguard.engine.vocabulary import Decision, Trip
+    from otel_loopguard.errors import RunStopped
     from otel_loopguard.guard.ending import End
     from otel_loopguard.guard.guard import Guard
     from otel_loopguard.guard.turn import Turn
@@ -122,7 +123,7 @@ class ModelReader:
         self._judged: OrderedDict[str, dict[Any, _Judged]] = OrderedDict()
         """The calls that executors have judged, by turn and call id."""
         self._ended: OrderedDict[int, float] = OrderedDict()
-        """The time at which a turn was ended with ``ToolLoopError``, by its opening."""
+        """The time at which a turn was ended with ``RunStopped``, by its opening."""
 
     def open(self, sent: Sent, caller: Caller | None = None) -> Exchange:
         """Read a request that is about to be sent, and return its exchange. May fail: the caller holds the shield.
@@ -231,7 +232,7 @@ class ModelReader:
         ended = self._ended.get(one.opening)
         one.on_probation |= ended is not None and self.guard.clock() - ended < _TRIED_AGAIN
 
-    def ended(self, one: MessageList, error: ToolLoopError | None) -> None:
+    def ended(self, one: MessageList, error: RunStopped | None) -> None:
         """Note that this error ends the turn of a message list. The next turn with this opening may be a retry."""
         one.error = error
         if one.turn is not None:
@@ -243,6 +244,17 @@ class ModelReader:
             self._ended.move_to_end(one.opening)
             if len(self._ended) > _MOST_ENDED:
                 self._ended.popitem(last=False)
+
+    def report(self, turn: Turn, trip: Trip) -> None:
+        """Report a trip of a request to a model: on the span around it, else on the turn's own, and in the metrics."""
+        outlets, context, first = self.providers.outlets(), otel_context.get_current(), turn.reach(trip)
+        span = trace.get_current_span()
+        if not span.is_recording() and turn.span is not None:
+            span = turn.span.otel_span
+        identity = {semconv.TURN_ID: turn.id, semconv.TURN_SOURCE: turn.source}
+        self.providers.events.emit(trip, "", first, span, context, record=None, identity=identity)
+        outlets.meters.trip(turn.known_as, trip, semconv.UNKNOWN_TOOL, first, context, is_shared=turn.is_shared)
+        self.providers.events.log_budget(trip, turn, span.get_span_context())
 
     def make_turn(self, one: MessageList, scope: Scope | None) -> None:
         """Make the turn of a message list. Inside a tool call it is nested in that call."""
@@ -571,17 +583,19 @@ class Exchange:
         entry = self._request.entries[place[0]]
         return self._sent.dialect.annotate(entry, {place[1]: "a sentence"}) is not entry
 
-    def prepare(self, error: Callable[[], type[ToolLoopError]], args: Any, kwargs: Any) -> tuple[Any, Any]:
-        """Return the arguments and keywords for the client's method, or raise the ``ToolLoopError`` that ends the run.
+    def prepare(self, error: Callable[[], type[RunStopped]], args: Any, kwargs: Any) -> tuple[Any, Any]:
+        """Return the arguments and keywords for the client's method, or raise the ``RunStopped`` that ends the run.
 
         ``error``: return the class of that error. The request is sent next: its time begins.
         """
         one = self._list
-        if one is not None:
-            args, kwargs = self._decided(one, error, args, kwargs)
         turn, scope = None if one is None else one.turn, self._scope
         if scope is not None and scope.call is None:
             turn = scope.turn
+        if turn is not None and turn.compiled.budgets and (one is None or one.withdrawn != one.whole):
+            self._keep_to_budget(turn, error)
+        if one is not None:
+            args, kwargs = self._decided(one, error, args, kwargs)
         self._thinking = None if turn is None else Thinking(self._reader.guard.clock, turn)
         if one is not None:
             one.thinking = self._thinking
@@ -589,6 +603,25 @@ class Exchange:
         with self.shield("model.spend"):
             self._spend(REQUEST_SENT)
         return args, kwargs
+
+    def _keep_to_budget(self, turn: Turn, error: Callable[[], type[RunStopped]]) -> None:
+        """Raise the error that ends the run if it goes on beyond a budget. Else note that it has to conclude, if so."""
+        trip, one = None, self._list
+        with self.shield("model.budget"):
+            trip = turn.asking()
+            if trip is not None:
+                self._reader.report(turn, trip)
+        if trip is None:
+            return
+        if trip.action is Action.ABORT:
+            ended: Any = abort_error(trip, "", Scope(turn), error(), has_run=True)
+            if one is None:
+                turn.aborted()
+            else:
+                self._reader.ended(one, ended)
+            raise ended
+        if trip.action is Action.CONCLUDE and (one is None or one.turn is not turn or not self._request.tools):
+            turn.conclude()  # there is nothing to withdraw
 
     def _spend(self, more: Ledger) -> None:
         """Add to the ledger of the turn; before a message list has one, keep it for its turn."""
@@ -600,7 +633,7 @@ class Exchange:
                 more, one.unpaid = more.plus(one.unpaid), NOTHING_SPENT
             turn.spend(more)
 
-    def _decided(self, one: MessageList, error: Callable[[], type[ToolLoopError]], args: Any, kwargs: Any) -> Any:
+    def _decided(self, one: MessageList, error: Callable[[], type[RunStopped]], args: Any, kwargs: Any) -> Any:
         """Return the arguments and keywords as the decisions ask for, or raise the error that ends the run."""
         ended = one.error
         if ended is None and self._abort is not None:

@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from contextvars import Token
 
-    from otel_loopguard.errors import ToolLoopError
+    from otel_loopguard.errors import RunStopped
     from otel_loopguard.instrumentation.model_api import Sent
     from otel_loopguard.instrumentation.model_reader import Exchange
     from otel_loopguard.instrumentation.targets import Original
 
     Read = Callable[[Any, tuple[Any, ...], dict[str, Any]], Sent | None]
     """Read the instance, arguments and keywords of the client's method. Return None if it is no request to a model."""
-    ErrorOf = Callable[[], type[ToolLoopError]]
+    ErrorOf = Callable[[], type[RunStopped]]
     """Return the class of the error that ends a run here. Some programs retry all classes but a few."""
 
 

@@ -9,7 +9,7 @@ from otel_loopguard.engine.vocabulary import Outcome
 from otel_loopguard.instrumentation.targets import no_place
 
 if TYPE_CHECKING:
-    from otel_loopguard.errors import ToolLoopError
+    from otel_loopguard.errors import RunStopped
     from otel_loopguard.instrumentation.targets import Reading, ToolAdapter
     from otel_loopguard.shield import Shield
 
@@ -44,7 +44,7 @@ class ShieldedAdapter:
                 cancelled = self._adapter.signals(error)
         return Outcome(error=error, cancelled=cancelled)
 
-    def error_class(self) -> type[ToolLoopError] | None:
+    def error_class(self) -> type[RunStopped] | None:
         """Return the class of error that the framework passes on to its caller; None if it passes none on."""
         with self._shield("adapter.error"):
             return None if self._adapter.error is None else self._adapter.error()

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from otel_loopguard.engine.vocabulary import ToolCall
-    from otel_loopguard.errors import ToolLoopError
+    from otel_loopguard.errors import RunStopped
     from otel_loopguard.turns.runs import RunInfo
 
     Arguments = tuple[Any, ...]
@@ -103,8 +103,8 @@ class ToolAdapter:
     by_run: bool = False
     """True if each call has the id of its run. Then a call inside another call, but of another run, is a call of its
     own. Otherwise it is a layer of the outer call, and is not counted."""
-    error: Callable[[], type[ToolLoopError] | None] | None = None
-    """Return the subclass of ``ToolLoopError`` that the framework passes on to its caller. None, or a function that
+    error: Callable[[], type[RunStopped] | None] | None = None
+    """Return the subclass of ``RunStopped`` that the framework passes on to its caller. None, or a function that
     returns None, if this version catches every ``Exception``: then a ``BaseException`` carries the error to the wrapper
     of the run."""
 

@@ -10,7 +10,7 @@ from opentelemetry.trace import format_trace_id
 
 from otel_loopguard import semconv
 from otel_loopguard.engine.quoting import clean_name, ordinal
-from otel_loopguard.engine.vocabulary import OVER_TURNS, USER_STOP, Action
+from otel_loopguard.engine.vocabulary import NO_LOOPS, OVER_TURNS, USER_STOP, Action
 from otel_loopguard.errors import DOCS
 from otel_loopguard.telemetry.exit_summary import PASSED, REFUSED, UNTOLD
 from otel_loopguard.telemetry.log_throttle import LogThrottle, left_out_before
@@ -56,6 +56,12 @@ _AT_A_REQUEST: Final = {
     Action.ABORT: "Ended the run{after} at",
 }
 """The beginning of a log line: of a call before it runs, and of a call that has run and was read in a request."""
+_BEYOND_BUDGET: Final = {
+    Action.OBSERVE: "Would have asked for an answer",
+    Action.CONCLUDE: "Asked for an answer",
+    Action.ABORT: "Ended the run",
+}
+"""The beginning of a log line about a request beyond a budget."""
 _FATES_AT_A_CALL: Final = {
     Action.OBSERVE: PASSED,
     Action.NUDGE: PASSED,
@@ -90,6 +96,9 @@ def in_words(trip: Trip, tool: str, policy: Policy, attempt: int = 0) -> str:
     mode, title = clean_name(str(trip.mode)), policy.title(trip.mode)
     if trip.mode == USER_STOP:
         return f"{clean_name(tool)}: the user asked for a stop ({mode})"
+    if trip.is_budget:
+        of = f"{clean_name(tool)}: " if tool else ""
+        return f"{of}{trip.reason} {trip.count} of {trip.limit} is spent ({mode})"
     times = ordinal(max(trip.count, attempt))
     return f"{clean_name(tool)}: {title}{', ' * bool(title)}for the {times} time ({mode}, limit {trip.limit})"
 
@@ -118,7 +127,9 @@ def tripped_attributes(trip: Trip, record: Record | None = None) -> dict[str, st
 
 def event_attributes(trip: Trip, tool: str, first: First, record: Record | None = None) -> dict[str, Any]:
     """Return the attributes of the event ``tool_loop_detected``: texts, and the numbers of the trip."""
+    account = {semconv.BUDGET_ACCOUNT: trip.reason} if trip.is_budget else {}
     return {
+        **account,
         **tripped_attributes(trip, record),
         semconv.TOOL_KIND: str(trip.kind),
         semconv.TOOL_NAME: tool,
@@ -260,6 +271,18 @@ class Events:
             did = _WITHDREW.replace("{after}", after)
             logger.warning("%s %s.%s", did, where(turn.id, span), left_out_before(left_out))
 
+    def log_budget(self, trip: Trip, turn: Turn, span: SpanContext) -> None:
+        """Log that a request to a model came beyond a budget: the first one of the turn with this action."""
+        lines, action = self._lines_of(turn.id), trip.action
+        lines.endings[action] += 1
+        if lines.endings[action] > 1:
+            return
+        self._summary.ended += action is Action.ABORT
+        left_out = self._ask(lines, "", str(trip.mode), is_ending=action is Action.ABORT)
+        if left_out is not None:
+            did, told = _BEYOND_BUDGET.get(action, ""), in_words(trip, "", turn.policy)
+            logger.warning("%s: %s %s.%s", did, told, where(turn.id, span), left_out_before(left_out))
+
     def _ask(self, lines: _TurnLines, tool: str, mode: str, *, is_ending: bool) -> int | None:
         """Return the number of turns whose lines were left out before this line; None if it must be left out, too."""
         if is_ending and lines.asked:
@@ -297,7 +320,7 @@ class Events:
         return advice.replace("%s", str(trip.action))
 
     def _count_loop(self, trip: Trip, lines: _TurnLines) -> None:
-        if trip.mode not in lines.modes and trip.mode != USER_STOP:
+        if trip.mode not in lines.modes and trip.mode not in NO_LOOPS:
             lines.modes.add(trip.mode)
             self._summary.loops += 1
 

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 from opentelemetry.metrics import Observation
 
 from otel_loopguard import semconv
+from otel_loopguard.engine.detectors.run_budget import budgets_of
 from otel_loopguard.engine.modes import Mode
 from otel_loopguard.engine.quoting import is_plain_name
-from otel_loopguard.engine.vocabulary import USER_STOP, Action, First
+from otel_loopguard.engine.vocabulary import RUN_BUDGET, USER_STOP, Action, First
 from otel_loopguard.interrupts import pass_interrupt
 from otel_loopguard.telemetry.genai_meters import GenAIMeters
 from otel_loopguard.telemetry.loop_event import tripped_attributes
@@ -233,7 +234,8 @@ def announced_trips(policy: Policy) -> list[tuple[str, str, str]]:
     if policy.action is Action.OFF:
         return []
     trips = [(USER_STOP, Action.BLOCK)]
-    for mode in sorted({*map(str, Mode), *_custom_modes(policy)}):
+    budgets = [RUN_BUDGET] if budgets_of(policy) else []
+    for mode in sorted({*map(str, Mode), *_custom_modes(policy), *budgets}):
         of_mode = policy.rule(mode).action
         trips.append((mode, min(Action.BLOCK, policy.action, policy.action if of_mode is None else of_mode)))
     return [(mode, str(Action.BLOCK), str(action)) for mode, action in trips if action is not Action.OFF]

@@ -45,6 +45,11 @@ class RunSpan(InContext):
         # A span that is sampled out is not entered: other providers would drop their spans inside it.
         self.context = self.inside if span.is_recording() else None
 
+    @property
+    def otel_span(self) -> Span:
+        """The span of OpenTelemetry."""
+        return self._span
+
     @classmethod
     def start(cls, providers: Providers, scope: Scope, *, is_inside: bool = False) -> Self | None:
         """Start the span of a run. Return None inside of any other span, whose trace has the calls already.
@@ -128,6 +133,11 @@ class TurnSpan:
         span = RunSpan.start(providers, scope, is_inside=True)
         if span is not None:
             scope.turn.span = cls(span)
+
+    @property
+    def otel_span(self) -> Span:
+        """The span; one that records nothing if it was dropped or has ended."""
+        return trace.INVALID_SPAN if self._span is None else self._span.otel_span
 
     def drop(self) -> None:
         """Do not write the span: another instrumentation has one of the same agent."""

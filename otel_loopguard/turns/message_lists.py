@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from opentelemetry.trace import SpanContext
 
-    from otel_loopguard.errors import ToolLoopError
+    from otel_loopguard.errors import RunStopped
     from otel_loopguard.guard.ending import End
     from otel_loopguard.guard.turn import Turn
     from otel_loopguard.turns.messages import Message, Reply, WrittenCall
@@ -231,7 +231,7 @@ class MessageList:
         """The calls without a result, by their names."""
         self.sentences: dict[int, str] = {}
         """The sentence that was added to a result, by the result's number. Each later request gets it again."""
-        self.error: ToolLoopError | None = None
+        self.error: RunStopped | None = None
         """The error that has ended the turn, or None."""
         self.concluded = False
         """True if a request of this turn was sent without tools."""

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from opentelemetry.context import Context
 
     from otel_loopguard.engine.vocabulary import ToolCall
-    from otel_loopguard.errors import ToolLoopError
+    from otel_loopguard.errors import RunStopped
     from otel_loopguard.guard.turn import Turn
 
 
@@ -46,7 +46,7 @@ class RunState:
     )
 
     def __init__(self) -> None:
-        self.abort_error: ToolLoopError | None = None
+        self.abort_error: RunStopped | None = None
         """The error that ends the run, even if the code of the run catches it; None if nothing has aborted the run."""
         self.has_steps = False
         """True if the run goes in steps: ``abort_error`` can be raised between two of them."""
@@ -82,7 +82,7 @@ class Scope:
         self.conversation_id = conversation_id
         self.agent_name = agent_name
         self.run_state = run_state
-        """The state of the agent's run around this code, which turns an abort into a ``ToolLoopError``, or None."""
+        """The state of the agent's run around this code, which turns an abort into a ``RunStopped``, or None."""
         self.call: ToolCall | None = None
         """The tool call that runs, or None. An executor below it is a layer of the call, and makes no other one."""
         self.strong = strong

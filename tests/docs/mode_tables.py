@@ -63,6 +63,9 @@ TABLES = {
     ("docs/policy.md", "| price | takes | meaning |"): {
         name: (_takes(setting),) for name, setting in schema.PRICE.items()
     },
+    ("docs/policy.md", "| account | takes | meaning |"): {
+        name: (_takes(setting), setting.meaning) for name, setting in schema.BUDGETS["tree"].items()
+    },
     ("docs/policy.md", "| setting | of | takes | meaning |"): _settings(),
     ("docs/policy.md", "| mode | |"): {mode: _defaults(row) for mode, row in ROWS.items()},
 }

@@ -42,7 +42,7 @@ def test_a_turn_has_what_its_nested_turns_spent_and_what_it_spent_itself() -> No
     nest(turn, 2, 3)
     expected = Ledger(13, 13 + 12, 130, 13, cost=3.25, children=12, depth=2)
     assert turn.ledger == expected
-    assert turn.own_ledger == Ledger(1, 1 + 3, 10, 1, cost=0.25)
+    assert turn.own_ledger == Ledger(1, 1 + 3, 10, 1, cost=0.25, children=3, depth=1)
 
 
 def test_a_nested_turn_does_not_have_what_is_around_it() -> None:

@@ -26,6 +26,7 @@ NOT_IN_SCHEMA = {
     "words": "Mapping[str, Texts]",
     "sentences": "Mapping[str, str | Mapping[str, str]]",
     "cost_per_million_tokens": "Mapping[str, Mapping[str, float]]",
+    "budget": "Mapping[str, Mapping[str, float] | Action | ActionWord]",
     "detectors": "Sequence[Detector | Callable[[History, Record, Rule], Trip | None]]",
     "on_trip": "Callable[[Trip], Action | str | Awaitable[Action | str | None] | None]",
     "on_end": "Callable[[EndedTurn], object]",

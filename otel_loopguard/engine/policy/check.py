@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     Find = Callable[[str], Detector | str]
     """Returns the detector of this name, or what is wrong with it."""
 
-_TABLES = ("modes", "tools", "words", "sentences", "cost_per_million_tokens")
+_TABLES = ("modes", "tools", "words", "sentences", "cost_per_million_tokens", "budget")
 _ONLY_IN_CODE = {
     "hash_key": "a key does not belong in this file; set OTEL_PYTHON_LOOPGUARD_HASH_KEY or ..._HASH_KEY_FILE.",
     "on_end": "a function can only be given in code: Policy(on_end=...).",
@@ -140,6 +140,8 @@ class Checker:
                 self._words(inner, item)
             elif path[0] == "cost_per_million_tokens":
                 self._price(inner, item)
+            elif path[0] == "budget":
+                self._budget(inner, item)
             else:
                 self._sentence(inner, item)
 
@@ -200,6 +202,22 @@ class Checker:
         missing = [name for name in ("input", "output") if name not in prices]
         if isinstance(value, Mapping) and missing:
             self._report(path, HIDDEN, f"the price of {' and of '.join(missing)} is missing.")
+
+    def _budget(self, path: Path, value: Any) -> None:
+        scope = path[-1]
+        if scope in schema.BUDGET:
+            self._set(path, schema.BUDGET[scope], value)
+        elif scope not in schema.BUDGETS:
+            remedy = suggestion_or_all(scope, (*schema.BUDGETS, *schema.BUDGET))
+            self._report(path, HIDDEN, f"no such part of a budget; {remedy}")
+        else:
+            accounts = schema.BUDGETS[scope]
+            for name, limit in self._items(path, value, "a mapping", dotted(path)).items():
+                if name in accounts:
+                    self._set((*path, name), accounts[name], limit)
+                else:
+                    remedy = suggestion_or_all(name, accounts)
+                    self._report((*path, name), limit, f"no such account of a {scope}; {remedy}")
 
     def _sentence(self, path: Path, value: Any) -> None:
         if isinstance(value, Mapping):  # [sentences.generic_repeat] nudge = "..."

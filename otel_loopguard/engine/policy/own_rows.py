@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, get_args
 from otel_loopguard.engine.detectors.row import Advice, OncePer, Sentences
 from otel_loopguard.engine.rule import OF_EVERY_MODE, Rule
 from otel_loopguard.engine.settings import SENTENCE, Setting
-from otel_loopguard.engine.vocabulary import USER_STOP
+from otel_loopguard.engine.vocabulary import NO_LOOPS
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -21,7 +21,7 @@ def faults(row: Any, taken: Collection[str]) -> Iterator[str]:
     """Yield a sentence for each fault of a user's row, with the remedy. ``taken``: the modes that exist already."""
     if not (isinstance(row.mode, str) and _is_name(row.mode)):
         yield f"mode = {row.mode!r} must be a name of small letters, digits and _"
-    elif row.mode in taken or row.mode == USER_STOP:
+    elif row.mode in taken or row.mode in NO_LOOPS:
         yield f"there is a mode {row.mode} already; give yours another name"
     if not (callable(row.before) or callable(row.after)):
         yield "it has no check: before, after or both must be a function (history, record, rule) -> Trip | None"

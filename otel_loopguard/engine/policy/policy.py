@@ -19,7 +19,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from otel_loopguard.engine.detectors.row import Detector
-from otel_loopguard.engine.modes import COUNTED_ROWS, DEFAULT_RULES, ROWS
+from otel_loopguard.engine.detectors.run_budget import rows_of
+from otel_loopguard.engine.modes import COUNTED_ROWS, DEFAULT_RULES, ROWS, joined
 from otel_loopguard.engine.policy import schema
 from otel_loopguard.engine.policy.check import Checker, explicit_settings
 from otel_loopguard.engine.rule import Rule
@@ -136,6 +137,10 @@ class Policy:
     most specific one wins. ``"cached_input"`` is the price of input from the provider's cache; default: ``"input"``."""
     currency: str | None = None
     """The currency of the prices, such as "USD", for dashboards and reports."""
+    budget: Mapping[str, Any] = field(default_factory=dict)
+    """What a turn may spend: ``{"turn": {...}, "tree": {...}}``, each with limits of ``requests``, ``calls``,
+    ``tokens``, ``input_tokens``, ``output_tokens``, ``cost``, ``seconds`` and ``children``; of a tree, which is a turn
+    with all agents that were started for it, also ``depth``. ``"action"`` is the strongest action of all budgets."""
     detectors: tuple[Callable[..., Any] | Detector, ...] = ()
     """The user's detectors: rows of modes of their own, or ``fn(history, record, rule) -> Trip | None``, called before
     each tool call."""
@@ -170,6 +175,12 @@ class Policy:
         return {one.mode: one for one in self.detectors if isinstance(one, Detector)}
 
     @property
+    def more_rows(self) -> dict[str, Detector]:
+        """The rows that are in no table of the package, by their modes: the user's, and that of the budgets."""
+        rows = rows_of(self)
+        return {**self.own_rows, **({rows[0].mode: joined(rows)} if rows else {})}
+
+    @property
     def default_rules(self) -> dict[str, Rule]:
         """The default limits of each mode, in the order of precedence."""
         return {**DEFAULT_RULES, **{mode: row.default for mode, row in self.own_rows.items()}}
@@ -177,7 +188,7 @@ class Policy:
     def row(self, mode: str) -> Detector | None:
         """Return the row with the sentences of a mode; None if there is no such mode."""
         found = COUNTED_ROWS.get(mode) if self.counting == "calls" else None
-        return found or ROWS.get(mode) or self.own_rows.get(mode)
+        return found or ROWS.get(mode) or self.more_rows.get(mode)
 
     def title(self, mode: str) -> str:
         """Return a few words about the loops of a mode; an empty text if there are none."""

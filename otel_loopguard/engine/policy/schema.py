@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from otel_loopguard.engine.detectors import run_budget
 from otel_loopguard.engine.detectors.row import Detector
 from otel_loopguard.engine.modes import ROWS
 from otel_loopguard.engine.rule import OF_EVERY_MODE
@@ -103,6 +104,9 @@ CONTRACT: Mapping[str, Setting] = {
     "patience": SECONDS,
     "action": ACTION,
 }
+BUDGETS = run_budget.SCOPES
+"""By scope of a budget: its accounts."""
+BUDGET = run_budget.SETTINGS
 PRICE: Mapping[str, Setting] = {
     "input": NUMBER,
     "cached_input": NUMBER,

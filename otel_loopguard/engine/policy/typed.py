@@ -151,6 +151,7 @@ class PolicySettings(TypedDict, total=False):
     mark: str | None
     cost_per_million_tokens: Mapping[str, Mapping[str, float]]
     currency: str | None
+    budget: Mapping[str, Mapping[str, float] | Action | ActionWord]
     detectors: Sequence[Detector | Callable[[History, Record, Rule], Trip | None]]
     on_trip: Callable[[Trip], Action | str | Awaitable[Action | str | None] | None] | None
     on_end: Callable[[EndedTurn], object] | None

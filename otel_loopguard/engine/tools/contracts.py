@@ -84,8 +84,8 @@ class Tool:
         """The ``ToolChecks`` of this tool; made at its first call."""
         self.rules: dict[str, Rule] = {}
         self.ceilings: dict[str, Action] = {}
-        own_rows = policy.own_rows
-        for mode, row in {**ROWS, **own_rows}.items() if own_rows else ROWS.items():
+        more_rows = policy.more_rows
+        for mode, row in {**ROWS, **more_rows}.items() if more_rows else ROWS.items():
             self.rules[mode] = self._rule(mode, row, policy)
             self.ceilings[mode] = _lowest(policy.action, self.contract.action, self.rules[mode].action)
         self.min_interval = self.rules[Mode.POLL_NO_PROGRESS].min_interval or math.inf

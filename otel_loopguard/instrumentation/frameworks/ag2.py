@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from otel_loopguard.engine.vocabulary import Outcome, ToolCall
-from otel_loopguard.errors import ToolLoopError
+from otel_loopguard.errors import RunStopped
 from otel_loopguard.instrumentation.content import appended, arguments_of
 from otel_loopguard.instrumentation.model_messages import ends_the_others, message_tick, one_message
 from otel_loopguard.instrumentation.runtime import active_runtime
@@ -126,7 +126,7 @@ CALL = ToolAdapter(
     annotate=_annotate,
     mark=_mark,
     signals=_signals,
-    error=lambda: ToolLoopError,
+    error=lambda: RunStopped,
 )
 
 # --- the calls of one message ------------------------------------------------------------------------------------
@@ -140,7 +140,7 @@ def _execute_tools(original: Original) -> Callable[..., Any]:
         try:
             with one_message():
                 return await wrapped(*args, **kwargs)
-        except ToolLoopError as error:
+        except RunStopped as error:
             runtime = active_runtime.instrumented
             if runtime is not None:
                 with runtime.shield("adapter.results"):

@@ -14,7 +14,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 from otel_loopguard.engine.vocabulary import Outcome, ToolCall
-from otel_loopguard.errors import ToolLoopError
+from otel_loopguard.errors import RunStopped
 from otel_loopguard.instrumentation.agent_run import AgentRun, async_generator_of_run, run_async
 from otel_loopguard.instrumentation.content import appended, arguments_of
 from otel_loopguard.instrumentation.model_messages import calls_of_one_message, message_tick
@@ -43,17 +43,17 @@ _SIGNALS: Final = ("MiddlewareFailure", "MiddlewareTermination", "UserInputRequi
 
 
 @cache
-def _error() -> type[ToolLoopError]:
-    """Return the class of a ``ToolLoopError`` after which the framework leaves no call open.
+def _error() -> type[RunStopped]:
+    """Return the class of a ``RunStopped`` after which the framework leaves no call open.
 
     If the service keeps the conversation, it gives the calls of the message results. Older versions do that for none.
     """
     base = getattr(import_module("agent_framework"), "MiddlewareFailure", None)
     if base is None:
-        return ToolLoopError
+        return RunStopped
     return type(
-        "ToolLoopError",
-        (ToolLoopError, base),
+        "RunStopped",
+        (RunStopped, base),
         {"__doc__": "The run was ended, in a class after which calls are settled."},
     )
 
@@ -129,7 +129,7 @@ def _mark(reading: Reading, answer: Any, mark: str) -> Any:
 
 def _signals(error: BaseException) -> bool:
     """Return True for the signals that a middleware ends the loop, or that a tool waits for the user."""
-    return not isinstance(error, ToolLoopError) and any(kind.__name__ in _SIGNALS for kind in type(error).__mro__)
+    return not isinstance(error, RunStopped) and any(kind.__name__ in _SIGNALS for kind in type(error).__mro__)
 
 
 CALL = ToolAdapter(

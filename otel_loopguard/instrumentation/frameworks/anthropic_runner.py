@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from otel_loopguard.engine.vocabulary import Outcome, ToolCall
-from otel_loopguard.errors import ToolLoopError
+from otel_loopguard.errors import RunStopped
 from otel_loopguard.instrumentation.aborts import LoopAbort
 from otel_loopguard.instrumentation.content import appended
 from otel_loopguard.instrumentation.model_messages import message_tick, tick_of_message
@@ -89,7 +89,7 @@ def _longer(content: Any, text: str) -> Any:
 
 
 CALL = ToolAdapter(
-    read=_read, answer=_answer, outcome=_outcome, annotate=_annotate, by_run=True, error=lambda: ToolLoopError
+    read=_read, answer=_answer, outcome=_outcome, annotate=_annotate, by_run=True, error=lambda: RunStopped
 )
 
 # --- a call before 1.10, where no function of the runner runs one call -------------------------------------------
@@ -184,7 +184,7 @@ def _respond(original: Original) -> Callable[..., Any]:
                     if call is not None:
                         with call:
                             results[place] = call.answer if call.answered else call.result(results[place])
-        except ToolLoopError:
+        except RunStopped:
             if not runner._iterator.gi_running:  # the program runs the tools itself: this is the end of the run
                 runner._iterator.close()
             raise
@@ -213,7 +213,7 @@ def _respond_async(original: Original) -> Callable[..., Any]:
                     if call is not None:
                         async with call:
                             results[place] = call.answer if call.answered else await call.aresult(results[place])
-        except ToolLoopError:
+        except RunStopped:
             if not runner._iterator.ag_running:
                 await runner._iterator.aclose()
             raise

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from opentelemetry import trace
 
 from otel_loopguard.engine.vocabulary import Outcome, ToolCall
-from otel_loopguard.errors import ToolLoopError
+from otel_loopguard.errors import RunStopped
 from otel_loopguard.instrumentation.aborts import LoopAbort
 from otel_loopguard.instrumentation.agent_run import AgentRun, async_generator_of_run
 from otel_loopguard.instrumentation.content import appended, arguments_of
@@ -94,7 +94,7 @@ CALL = ToolAdapter(
     answer=_answer,
     outcome=_outcome,
     annotate=_annotate,
-    error=lambda: ToolLoopError,
+    error=lambda: RunStopped,
 )
 
 
@@ -109,14 +109,14 @@ def _end_stream(guarded: Callable[..., Any]) -> Callable[..., Any]:
     async def execute(*given: Any, **kwargs: Any) -> Any:
         try:
             return await cancelling(*given, **kwargs)
-        except (ToolLoopError, LoopAbort):
+        except (RunStopped, LoopAbort):
             kwargs["stream"].put_nowait(None)
             raise
 
     return execute
 
 
-async def _add_results(assistant: Any, error: ToolLoopError) -> None:
+async def _add_results(assistant: Any, error: RunStopped) -> None:
     """Give each call of the model's last message a result, so that the next request of the assistant is accepted."""
     models, context = import_module("autogen_core.models"), assistant.model_context
     calls = (await context.get_messages())[-1].content
@@ -173,7 +173,7 @@ def _on_messages_stream(original: Original) -> Callable[..., Any]:
                     except StopAsyncIteration:
                         return
                 yield event
-        except ToolLoopError as error:
+        except RunStopped as error:
             if runtime is not None:
                 with runtime.shield("adapter.results"):
                     await _add_results(original.bind(given)[1], error)

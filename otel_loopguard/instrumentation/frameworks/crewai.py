@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 from otel_loopguard.engine.vocabulary import Outcome, ToolCall
-from otel_loopguard.errors import ToolLoopError
+from otel_loopguard.errors import RunStopped
 from otel_loopguard.instrumentation.content import appended, arguments_of
 from otel_loopguard.instrumentation.model_messages import last_message, note_message
 from otel_loopguard.instrumentation.models.error_classes import error_class
@@ -58,9 +58,9 @@ def _reading(name: str, arguments: Any, call_id: str | None, known: Any, agent: 
     return Reading(call, agent_name=getattr(agent, "role", None), note=note)
 
 
-def _error() -> type[ToolLoopError] | None:
+def _error() -> type[RunStopped] | None:
     found = error_class()
-    return None if found is ToolLoopError else found
+    return None if found is RunStopped else found
 
 
 # --- a native call: the result is a dictionary -------------------------------------------------------------------

@@ -13,7 +13,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 from otel_loopguard.engine.vocabulary import Outcome, ToolCall
-from otel_loopguard.errors import ToolLoopError
+from otel_loopguard.errors import RunStopped
 from otel_loopguard.instrumentation.aborts import wrapped_error
 from otel_loopguard.instrumentation.content import appended
 from otel_loopguard.instrumentation.model_messages import last_message, note_message
@@ -83,7 +83,7 @@ def _annotate(reading: Reading, result: Any, text: str) -> Any:
     return [*result, text] if isinstance(result, list) else appended(result, text)
 
 
-SYNC = ToolAdapter(read=_read_sync, answer=_answer, outcome=_outcome, annotate=_annotate, error=lambda: ToolLoopError)
+SYNC = ToolAdapter(read=_read_sync, answer=_answer, outcome=_outcome, annotate=_annotate, error=lambda: RunStopped)
 ASYNC = replace(SYNC, read=_read_async)
 
 
@@ -137,7 +137,7 @@ UNKNOWN = ToolAdapter(
     annotate=lambda reading, message, text: _answer_unknown(
         reading, f"{message.tool_call_result.result}\n\n{text}", error=True
     ),
-    error=lambda: ToolLoopError,
+    error=lambda: RunStopped,
 )
 
 
@@ -148,7 +148,7 @@ def _read_fatal(instance: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any])
     return None if call is None else _read(None, call, known)
 
 
-FATAL = ToolAdapter(read=_read_fatal, answer=_answer, error=lambda: ToolLoopError)
+FATAL = ToolAdapter(read=_read_fatal, answer=_answer, error=lambda: RunStopped)
 
 
 def _resolve(original: Original) -> Callable[..., Any]:
@@ -181,7 +181,7 @@ def _read_run(agent: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> R
 
 
 def _let_out(original: Original) -> Callable[..., Any]:
-    """Let a ``ToolLoopError`` out of a pipeline, which wraps each exception of a component."""
+    """Let a ``RunStopped`` out of a pipeline, which wraps each exception of a component."""
 
     def run(*given: Any, **kwargs: Any) -> Any:
         wrapped, _, args = original.bind(given)

@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from otel_loopguard.engine.vocabulary import Outcome, ToolCall
-from otel_loopguard.errors import ToolLoopError
+from otel_loopguard.errors import RunStopped
 from otel_loopguard.instrumentation.content import appended
 from otel_loopguard.instrumentation.model_messages import last_message, note_message
 from otel_loopguard.instrumentation.runtime import active_runtime
@@ -144,7 +144,7 @@ CALL = ToolAdapter(
     outcome=_outcome,
     annotate=_annotate,
     signals=_signals,
-    error=lambda: ToolLoopError,
+    error=lambda: RunStopped,
 )
 
 # --- a run -------------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from otel_loopguard.engine.vocabulary import Outcome, ToolCall
-from otel_loopguard.errors import ToolLoopError
+from otel_loopguard.errors import RunStopped
 from otel_loopguard.instrumentation.annotations import hints_of
 from otel_loopguard.instrumentation.content import appended, arguments_of
 from otel_loopguard.instrumentation.runtime import active_runtime
@@ -41,15 +41,15 @@ _FAILED_TEXT: Final = "An error occurred while running the tool"
 
 
 @cache
-def _error() -> type[ToolLoopError]:
-    """Make the class of a ``ToolLoopError`` that is also an exception of the SDK.
+def _error() -> type[RunStopped]:
+    """Make the class of a ``RunStopped`` that is also an exception of the SDK.
 
     The SDK wraps any other exception in a ``UserError``, and a stream would lose a ``BaseException``.
     """
     base = import_module("agents.exceptions").AgentsException
     return type(
-        "ToolLoopError",
-        (ToolLoopError, base),
+        "RunStopped",
+        (RunStopped, base),
         {"__doc__": "The run was ended, in a class the SDK lets out."},
     )
 

@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 from otel_loopguard.engine.vocabulary import Outcome, ToolCall
-from otel_loopguard.errors import ToolLoopError
+from otel_loopguard.errors import RunStopped
 from otel_loopguard.instrumentation.annotations import hints_of
 from otel_loopguard.instrumentation.content import appended, arguments_of
 from otel_loopguard.instrumentation.runtime import active_runtime
@@ -126,7 +126,7 @@ CALL = ToolAdapter(
     mark=_mark,
     signals=_signals,
     by_run=True,
-    error=lambda: ToolLoopError,
+    error=lambda: RunStopped,
 )
 
 # --- a call that ends the run, because there are no retries left -------------------------------------------------

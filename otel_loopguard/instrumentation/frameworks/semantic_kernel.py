@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 from otel_loopguard.engine.vocabulary import Outcome, ToolCall
-from otel_loopguard.errors import ToolLoopError
+from otel_loopguard.errors import RunStopped
 from otel_loopguard.instrumentation.aborts import wrapped_error
 from otel_loopguard.instrumentation.content import appended, arguments_of
 from otel_loopguard.instrumentation.model_messages import ends_the_others, tick_of_message
@@ -121,7 +121,7 @@ CALL = ToolAdapter(
     outcome=_outcome,
     annotate=_annotate,
     mark=_mark,
-    error=lambda: ToolLoopError,
+    error=lambda: RunStopped,
 )
 
 # --- a run -------------------------------------------------------------------------------------------------------
@@ -146,7 +146,7 @@ def _read_chat(service: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -
 
 
 def _let_out(original: Original) -> Callable[..., Any]:
-    """Let a ``ToolLoopError`` out of a function of a prompt, and of the kernel: both wrap each exception."""
+    """Let a ``RunStopped`` out of a function of a prompt, and of the kernel: both wrap each exception."""
 
     async def invoke(*given: Any, **kwargs: Any) -> Any:
         wrapped, _, args = original.bind(given)

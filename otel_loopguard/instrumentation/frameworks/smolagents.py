@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 from otel_loopguard.engine.vocabulary import ToolCall
-from otel_loopguard.errors import ToolLoopError
+from otel_loopguard.errors import RunStopped
 from otel_loopguard.instrumentation.content import appended, arguments_of
 from otel_loopguard.instrumentation.model_messages import last_message, note_message
 from otel_loopguard.instrumentation.runtime import active_runtime
@@ -91,7 +91,7 @@ CALL = ToolAdapter(
     read=_read,
     answer=lambda reading, content, error: content,
     annotate=_annotate,
-    error=lambda: ToolLoopError,
+    error=lambda: RunStopped,
 )
 
 # --- a call in the code of a CodeAgent ---------------------------------------------------------------------------

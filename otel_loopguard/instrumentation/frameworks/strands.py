@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from otel_loopguard.engine.vocabulary import Outcome, ToolCall
-from otel_loopguard.errors import ToolLoopError
+from otel_loopguard.errors import RunStopped
 from otel_loopguard.instrumentation.annotations import hints_of
 from otel_loopguard.instrumentation.model_messages import tick_of_message
 from otel_loopguard.instrumentation.targets import (
@@ -31,19 +31,19 @@ if TYPE_CHECKING:
     from otel_loopguard.instrumentation.targets import Target
 
 
-def _error() -> type[ToolLoopError]:
-    """Make the class of a ``ToolLoopError`` that is also an exception of the event loop, which lets that out as it is.
+def _error() -> type[RunStopped]:
+    """Make the class of a ``RunStopped`` that is also an exception of the event loop, which lets that out as it is.
 
     It wraps any other exception, and its parallel calls lose a ``BaseException``.
     """
     base = import_module("strands.types.exceptions").EventLoopException
     doc = "The run was ended, in a class that the event loop lets out."
-    return type("ToolLoopError", (ToolLoopError, base), {"__doc__": doc, "__init__": _init_noted})
+    return type("RunStopped", (RunStopped, base), {"__doc__": doc, "__init__": _init_noted})
 
 
 def _init_noted(self: Any, *args: Any, **kwargs: Any) -> None:
     """Note the error in the run's state: a swarm ends without an error, and makes a result of those of its agents."""
-    ToolLoopError.__init__(self, *args, **kwargs)
+    RunStopped.__init__(self, *args, **kwargs)
     scope = current_scope()
     if scope is not None and scope.run_state is not None:
         scope.run_state.abort_error = self

@@ -6,18 +6,18 @@ import sys
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from otel_loopguard.errors import ToolLoopError
+from otel_loopguard.errors import RunStopped
 
 if TYPE_CHECKING:
     from types import ModuleType
 
 
-def error_class() -> type[ToolLoopError]:
+def error_class() -> type[RunStopped]:
     """Return the class for a client of a provider. With CrewAI it is its ``HookAborted``, too, which is not retried."""
     return _mixed(*_crewai())
 
 
-def litellm_error_class() -> type[ToolLoopError]:
+def litellm_error_class() -> type[RunStopped]:
     """Return the class for LiteLLM. Its router and mini-swe-agent do not retry what is denied, so it is that, too."""
     return _mixed(*_crewai(), _denied(sys.modules["litellm.exceptions"]))
 
@@ -43,8 +43,8 @@ def _denied(exceptions: ModuleType) -> Any:
 
 
 @cache
-def _mixed(*kinds: Any) -> type[ToolLoopError]:
-    """Return a subclass of ``ToolLoopError`` and of all these classes."""
+def _mixed(*kinds: Any) -> type[RunStopped]:
+    """Return a subclass of ``RunStopped`` and of all these classes."""
     if not kinds:
-        return ToolLoopError
-    return type("ToolLoopError", (ToolLoopError, *kinds), {"__module__": ToolLoopError.__module__})
+        return RunStopped
+    return type("RunStopped", (RunStopped, *kinds), {"__module__": RunStopped.__module__})

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from otel_loopguard import ToolLoopError
+from otel_loopguard import RunStopped, ToolLoopError
 from otel_loopguard.guard.turn import Turn
 from otel_loopguard.testing import guarded
 from tests.instrumentation.models.clients import CLIENTS, Client, Google, LiteLLM, Stainless
@@ -149,9 +149,9 @@ def test_other_requests_are_not_read(client: Any, name: str) -> None:
 @pytest.mark.parametrize("streamed", [False, True])
 def test_the_error_that_ends_a_run_comes_out_as_it_is(client: Any, server: Server, *, streamed: bool) -> None:
     """No request is sent. LiteLLM's is also of a class that LiteLLM does not retry."""
-    with recorded(ends=True), pytest.raises(ToolLoopError, match="The loop is over") as ended:
+    with recorded(ends=True), pytest.raises(RunStopped, match="The loop is over") as ended:
         list(client.stream() if streamed else client.ask())
-    assert (type(ended.value) is ToolLoopError) is not isinstance(client, LiteLLM)
+    assert (type(ended.value) is RunStopped) is not isinstance(client, LiteLLM)
     assert server.exchanges == []
 
 

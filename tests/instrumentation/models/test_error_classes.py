@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from otel_loopguard import ToolLoopError
+from otel_loopguard import RunStopped
 from otel_loopguard.instrumentation.models.error_classes import error_class
 
 FACTS: dict[str, Any] = {"tool_name": "look", "mode": "generic_repeat", "repeats": 4, "limit": 3}
@@ -16,7 +16,7 @@ FACTS: dict[str, Any] = {"tool_name": "look", "mode": "generic_repeat", "repeats
 
 def test_it_is_the_plain_class():
     """Most programs pass any exception on."""
-    assert error_class() is ToolLoopError
+    assert error_class() is RunStopped
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def test_with_crewai_it_is_also_the_class_that_crewai_does_not_retry(aborted):
     """Its fields are those of both, and the class is the same each time."""
     kind = error_class()
     error: Any = kind("The loop is over.", **FACTS)
-    assert isinstance(error, ToolLoopError)
+    assert isinstance(error, RunStopped)
     assert isinstance(error, aborted)
     assert (str(error), error.reason, error.source, error.tool_name) == (
         "The loop is over.",
