@@ -227,6 +227,7 @@ PARTS_OF_ROWS = (
     "Setting",
     "Setting.count",
     "Setting.seconds",
+    "Setting.number",
     "Setting.share",
 )
 """The sentences of a mode are in its row, and those of another system in its preset."""

@@ -41,6 +41,11 @@ class Setting:
         return replace(SECONDS, meaning=meaning)
 
     @classmethod
+    def number(cls, meaning: str) -> Setting:
+        """Return a setting that takes a number, 0 or more."""
+        return replace(NUMBER, meaning=meaning)
+
+    @classmethod
     def share(cls, meaning: str) -> Setting:
         """Return a setting that takes a number from 0 to 1."""
         return replace(SHARE, meaning=meaning)

@@ -149,6 +149,6 @@ def test_a_fan_out_of_agents_is_refused_beyond_its_budget() -> None:
             agent(server, "task-100")
             answers = [str(research(f"task-{number}")) for number in range(60)]
     assert [answer == "Done." for answer in answers] == [True] * 4 + [False] * 56
-    assert "4 agents were started for this message, and no more may be" in answers[4]
+    assert "4 agents were started for this task, and no more may be" in answers[4]
     assert turn.ledger.children == 4
     assert turn.ended_as == "answered"

@@ -8,13 +8,12 @@ or too deep, is refused, and the run goes on.
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from otel_loopguard.engine.detectors.row import Detector, Sentences
 from otel_loopguard.engine.detectors.trips import trip
 from otel_loopguard.engine.history.update import is_new_refusal
-from otel_loopguard.engine.settings import ACTION, NUMBER, Setting
+from otel_loopguard.engine.settings import ACTION, Setting
 from otel_loopguard.engine.vocabulary import RUN_BUDGET, Action, Record, Trip
 
 if TYPE_CHECKING:
@@ -36,7 +35,7 @@ ACCOUNTS: Mapping[str, Setting] = {
     "tokens": Setting.count("Tokens of input and output."),
     "input_tokens": Setting.count("Tokens of the input, also those from the provider's cache."),
     "output_tokens": Setting.count("Tokens of the replies."),
-    "cost": replace(NUMBER, meaning="Cost of the requests, by the policy's prices."),
+    "cost": Setting.number("Cost of the requests, by the policy's prices."),
     "seconds": Setting.seconds("Seconds since the first request or call."),
     "children": Setting.count(
         "Agents that were started inside of a call. A call that would start one more is refused."
@@ -48,7 +47,7 @@ SETTINGS: Mapping[str, Setting] = {"action": ACTION}
 """The settings of all budgets."""
 _OF_AGENTS = ("children", "depth")
 _UNITS = {
-    "requests": "requests to the model",
+    "requests": "model requests",
     "calls": "tool calls",
     "input_tokens": "input tokens",
     "output_tokens": "output tokens",
@@ -73,7 +72,7 @@ class PlaceInTree(NamedTuple):
 _OUTERMOST = PlaceInTree()
 
 
-class Budget(NamedTuple):
+class RunBudget(NamedTuple):
     """The limit of one account."""
 
     scope: str
@@ -109,10 +108,10 @@ class Budget(NamedTuple):
         return math.ceil(number * MILLION if self.account == "cost" else number)
 
 
-def budgets_of(policy: Any) -> tuple[Budget, ...]:
+def budgets_of(policy: Any) -> tuple[RunBudget, ...]:
     """Return the budgets of a policy, those of the whole tree first."""
     return tuple(
-        Budget(scope, account, limit)
+        RunBudget(scope, account, limit)
         for scope in reversed([*SCOPES])
         for account, limit in policy.budget.get(scope, {}).items()
     )
@@ -130,7 +129,7 @@ def rows_of(policy: Any) -> tuple[Detector, ...]:
     return tuple(_row(budget, policy) for budget in budgets_of(policy))
 
 
-def _row(budget: Budget, policy: Any) -> Detector:
+def _row(budget: RunBudget, policy: Any) -> Detector:
     limit = budget.counted(budget.limit)
 
     def before(history: History, record: Record, _rule: Rule) -> Trip | None:
@@ -168,17 +167,17 @@ def _declared(_contract: Any, policy: Any) -> Mapping[str, Any]:
     return {} if action is None else {"action": action}
 
 
-def _sentences(budget: Budget, currency: str | None) -> Sentences:
-    whose = "This task and its agents" if budget.scope == "tree" else "This task"
+def _sentences(budget: RunBudget, currency: str | None) -> Sentences:
+    whose = " and its agents" if budget.scope == "tree" else ""
     unit = (currency or "of cost") if budget.account == "cost" else _UNITS.get(budget.account, budget.account)
     if budget.account == "children":
-        task = "message" if budget.scope == "tree" else "task"
-        sentence = f"{{count}} agents were started for this {task}, and no more may be: use what they brought."
-        return Sentences(sentence, advice="none")
+        return Sentences(
+            "{count} agents were started for this task, and no more may be: use what they brought.", advice="none"
+        )
     if budget.account == "depth":
         return Sentences("Agents may be nested {limit} levels deep: do the task yourself.", advice="none")
     return Sentences(
-        f"{whose} may use {{limit}} {unit}, and {{count}} are used.",
-        f"{whose} may use {{limit}} {unit}, and {{count}} are used: come to an end, and say what is missing.",
+        f"This task{whose} may use {{limit}} {unit}, and {{count}} are used.",
+        f"This task{whose} may use {{limit}} {unit}, and {{count}} are used: come to an end, and say what is missing.",
         advice="stop",
     )

@@ -128,7 +128,7 @@ def test_an_agent_too_many_is_refused_and_the_run_goes_on() -> None:
     assert [nest(turn, number) is not None for number in range(5)] == [True, True, True, False, False]
     decision = turn.begin(ToolCall("research", {"task": 6}))
     assert decision.action is Action.BLOCK
-    assert json.loads(str(decision.message))["message"].startswith("3 agents were started for this message")
+    assert json.loads(str(decision.message))["message"].startswith("3 agents were started for this task")
     assert act(turn, 0).action is None
     assert not turn.conclusion_due
 
