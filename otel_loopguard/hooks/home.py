@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import os
 import secrets
 import socket
@@ -92,6 +93,32 @@ class Home:
                 process, _, version = file.read().partition(" ")
                 return RunningJudge(int(process), version)
         return None
+
+    def claim(self, session: str) -> int | None:
+        """Judge a session in this process, until the returned file is closed. Return None without a folder: no hooks
+        are installed. Hooks of a session may be in the program's settings, too, and the resident judge leaves it alone.
+        """
+        path = self._claimed(session)
+        with suppress(FileNotFoundError):
+            path.parent.mkdir(mode=0o700, exist_ok=True)
+            held = private(str(path), os.O_RDWR | os.O_CREAT)
+            fcntl.flock(held, fcntl.LOCK_SH)
+            return held
+        return None
+
+    def is_claimed(self, session: str) -> bool:
+        """Return True if another process judges this session."""
+        path = self._claimed(session)
+        with suppress(FileNotFoundError), open(path, "rb") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return True
+            path.unlink()  # nobody has it any more
+        return False
+
+    def _claimed(self, session: str) -> Path:
+        return self.folder / "claimed" / hashlib.sha256(session.encode()).hexdigest()
 
     @property
     def port(self) -> int | None:

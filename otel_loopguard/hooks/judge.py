@@ -30,7 +30,7 @@ from otel_loopguard.instrumentation.targets import Reading, ToolAdapter
 from otel_loopguard.turns.runs import RunInfo
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from otel_loopguard.hooks.events import Event
     from otel_loopguard.hooks.programs.program import Program
@@ -78,8 +78,19 @@ _ADAPTER: Final = ToolAdapter(
 class Judge:
     """Keeps the turns of all agents, and answers hooks. The oldest agents are forgotten first. Threads may share it."""
 
-    def __init__(self, runtime: Runtime) -> None:
+    def __init__(
+        self,
+        runtime: Runtime,
+        *,
+        on_end: Callable[[Place, RunStopped], None] = lambda place, error: None,  # noqa: ARG005 - the signature
+        is_elsewhere: Callable[[str], bool] = lambda session: False,  # noqa: ARG005 - the signature
+    ) -> None:
+        """Make a judge. ``on_end`` gets the error of each run that is to end; ``is_elsewhere`` returns True for a
+        session that another process judges.
+        """
         self._runtime = runtime
+        self._on_end = on_end
+        self._is_elsewhere = is_elsewhere
         self._lock = Lock()
         self._agents: OrderedDict[tuple[str, str, str], _Agent] = OrderedDict()
 
@@ -87,7 +98,7 @@ class Judge:
         """Return the answer to the hook of this name. After a fault it is empty: the call runs."""
         with self._runtime.shield("hook.read"):
             event = program.read(name, told)
-            if event is not None:
+            if event is not None and not self._is_elsewhere(event.place.session):
                 answer = self._answer(program, event)
                 return HookReply(program.write(name, answer), answer.ends)
         return HookReply({})
@@ -105,13 +116,19 @@ class Judge:
         with self._lock:
             agent = self._agents.get(key)
             if agent is None:
-                agent = self._agents[key] = _Agent(self._runtime, program, place)
+                agent = self._agents[key] = _Agent(self._runtime, program, place, self._on_end)
             self._agents.move_to_end(key)
             forgotten = self._agents.popitem(last=False)[1] if len(self._agents) > _MOST_AGENTS else None
         if forgotten is not None:
             with forgotten.lock:
                 forgotten.end_turn()
         return agent
+
+    def end_turn(self, program: Program, session: str, error: BaseException | None) -> None:
+        """End the turn of a session's own agent: the program says so, and perhaps no hook. ``error``: why; or None."""
+        agent = self._agent(program, Place(session))
+        with agent.lock:
+            agent.end_turn(error)
 
     def _forget(self, program: Program, session: str) -> None:
         with self._lock:
@@ -155,11 +172,14 @@ class Judge:
 class _Agent:
     """An agent of a session: its turn, and the calls that have begun. The caller holds ``lock``."""
 
-    def __init__(self, runtime: Runtime, program: Program, place: Place) -> None:
+    def __init__(
+        self, runtime: Runtime, program: Program, place: Place, on_end: Callable[[Place, RunStopped], None]
+    ) -> None:
         self.lock = Lock()
         self._runtime = runtime
         self._program = program
         self._place = place
+        self._on_end = on_end
         self._info = RunInfo("/".join(filter(None, (place.session, place.agent))), program.name)
         self.turn = ""
         """The program's id of the user's message."""
@@ -222,7 +242,8 @@ class _Agent:
         """Begin or end the sub-agent that is not told from this agent."""
         self._delegations = max(0, self._delegations + more)
         if self._delegations and self._delegated is None:
-            self._delegated = _Agent(self._runtime, self._program, self._place._replace(agent="sub-agent"))
+            place = self._place._replace(agent="sub-agent")
+            self._delegated = _Agent(self._runtime, self._program, place, self._on_end)
         elif not self._delegations and self._delegated is not None:
             self._delegated.end_turn()
             self._delegated = None
@@ -248,6 +269,7 @@ class _Agent:
         try:
             guarded.__enter__()
         except RunStopped as error:
+            self._on_end(self._place, error)
             return Answer(refusal=str(error), ends=True)
         if guarded.answered:
             guarded.__exit__(None, None, None)
@@ -300,7 +322,7 @@ class _Agent:
         if self._run is None:
             self._run = self._runtime.runs.open(self._info)
             self._runtime.begin_span(self._run.scope)
-            if self._history is not None:
+            if self._history is not None and self._run.owned:
                 with suppress(LoopGuardError):  # of another hash key: the turn begins anew
                     self._run.scope.turn.restore(self._history)
         return self._run.scope

@@ -42,7 +42,7 @@ def main() -> int:
         return 1
     with suppress(FileNotFoundError):  # a killed judge has left it
         home.socket.unlink()
-    judge = Judge(active_runtime.get())
+    judge = Judge(active_runtime.get(), is_elsewhere=home.is_claimed)
     with suppress(FileNotFoundError):
         judge.restore(home.turns.read_bytes())
         home.turns.unlink()

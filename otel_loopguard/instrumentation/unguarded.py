@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("otel_loopguard")
 
-IN_REQUESTS, NOWHERE, UNREAD = "in requests", "nowhere", "unread client"
+IN_REQUESTS, UNREAD = "in requests", "unread client"
 """``in requests``: the framework sends its requests through clients of its choice, and the patched ones are read.
-``nowhere``: its requests leave the process in another way. ``unread client``: a client that is not patched."""
+``unread client``: a client that is not patched."""
 
 
 _BOTO3: Final = "boto3"
@@ -45,7 +45,6 @@ UNGUARDED = (
     Unguarded("beeai-framework", "beeai_framework"),
     Unguarded("browser-use", "browser_use"),
     Unguarded("camel-ai", "camel"),
-    Unguarded("claude-agent-sdk", "claude_agent_sdk", NOWHERE),  # the loop runs in a process of another program
     Unguarded("controlflow", "controlflow"),
     Unguarded("griptape", "griptape"),
     Unguarded("langroid", "langroid"),
@@ -146,10 +145,9 @@ def _warn(one: Unguarded, _module: ModuleType) -> None:
         name = f"{one.distribution} {version(one.distribution)}"
         _warned.add(one.module)
         clients = ", ".join(package for client in CLIENTS for package in client.versions["newest"])
-        in_requests = f", or if its requests to the model go through one of {clients}"
         logger.warning(
-            "%s has no patch: its tools are guarded only with @otel_loopguard.tool%s. "
-            "`otel-loopguard doctor -- COMMAND` shows whether its calls are seen.",
+            "%s has no patch: its tools are guarded only with @otel_loopguard.tool, or if its requests to the model go "
+            "through one of %s. `otel-loopguard doctor -- COMMAND` shows whether its calls are seen.",
             name,
-            in_requests if one.judged == IN_REQUESTS else "",
+            clients,
         )

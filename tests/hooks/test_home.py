@@ -24,6 +24,7 @@ from otel_loopguard.hooks.home import Home
 print(Home(Path(sys.argv[1])).hold(), flush=True)
 sys.stdin.read()
 """
+CLAIMS = HOLDS.replace("hold()", 'claim("s1") is not None')
 
 
 @pytest.fixture
@@ -74,3 +75,17 @@ def test_the_port_for_hooks_by_http_stays(home: Home) -> None:
     """It stands in the settings of a program."""
     assert home.port is None
     assert home.http_address() == home.http_address() == f"{home.port}/{home.secret('token')}"
+
+
+def test_a_session_is_claimed_until_the_process_is_gone(home: Home) -> None:
+    """The resident judge leaves it alone; another session, and this one later, it judges."""
+    assert Home(home.folder / "none").claim("s1") is None  # no hooks are installed there
+    assert not home.is_claimed("s1")
+    command = [sys.executable, "-c", CLAIMS, str(home.folder)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as program:
+        assert program.stdout is not None
+        assert program.stdout.readline() == "True\n"
+        assert (home.is_claimed("s1"), home.is_claimed("s2")) == (True, False)
+        program.kill()
+    assert not home.is_claimed("s1")
+    assert list((home.folder / "claimed").iterdir()) == []

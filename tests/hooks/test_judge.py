@@ -16,6 +16,8 @@ from tests.hooks.asking import ASKERS, Asker, ClaudeCode
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from otel_loopguard import ToolLoopError
+    from otel_loopguard.hooks.events import Place
     from otel_loopguard.testing import Recording
 
 
@@ -199,3 +201,27 @@ def test_turns_that_are_open_when_the_judge_is_closed_were_broken_off(
     claude_code.call("read_file", {"path": "a.txt"}, "the text")
     claude_code.judge.close()
     assert recording.counted(semconv.METRIC_TURNS_ENDED, loopguard__turn__end="cancelled") == 1
+
+
+def test_the_error_of_a_run_is_told_to_the_program(recording: Recording) -> None:
+    """A program that has the judge in its own process ends its turn with it."""
+    assert recording.runtime is not None
+    told: list[tuple[Place, ToolLoopError]] = []
+    judge = Judge(recording.runtime, on_end=lambda place, error: told.append((place, error)))
+    agent = ASKERS["claude-code"](judge, "s1")
+    agent.prompt()
+    for _ in range(13):
+        agent.call("read_file", {"path": "a.txt"}, "the text")
+    ((place, error),) = told
+    assert (place.session, place.agent, error.tool_name) == ("s1", "", "read_file")
+    judge.end_turn(agent.program, "s1", error)
+    assert recording.counted(semconv.METRIC_TURNS_ENDED, loopguard__turn__end="aborted") == 1
+
+
+def test_a_session_that_another_process_judges_is_left_alone(recording: Recording) -> None:
+    """Its calls run, and are not counted twice."""
+    assert recording.runtime is not None
+    agents = [ASKERS["claude-code"](Judge(recording.runtime, is_elsewhere="s1".__eq__), name) for name in ("s1", "s2")]
+    ran = [agent.call("read_file", {"path": "a.txt"}, "the text").ran for agent in agents for _ in range(3)]
+    assert ran == [True, True, True, True, True, False]
+    assert len(recording.outcomes) == 3

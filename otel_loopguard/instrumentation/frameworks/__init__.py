@@ -27,6 +27,7 @@ PATCHED_MODULES: Final = {
     ),
     "anthropic_runner": ("anthropic.lib.tools._beta_functions", "anthropic.lib.tools._beta_runner"),
     "autogen": ("autogen_agentchat.agents._assistant_agent", "autogen_agentchat.teams._group_chat._base_group_chat"),
+    "claude_agent_sdk": ("claude_agent_sdk._internal.query",),
     "crewai": (
         "crewai.agent.core",
         "crewai.agents.agent_executor",

@@ -46,6 +46,11 @@ _KEPT = re.compile(
 )
 """What the programs get of the environment."""
 
+_VOLATILE = re.compile(
+    r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
+    r"|\d{4}-\d\d-\d\dT[\d:.]+|\b\d{10,}\b|(?<=Process Group PGID: )\d+|(?<=Chunk ID: )\w+|(?<=Wall time: )[\d.]+"
+)
+
 
 class CodingAgent:
     """A coding agent in a home of its own. Each has its own words for the calls that a test asks for."""
@@ -173,6 +178,11 @@ class Steps:
         made = rounds(asked)
         step = steps[made] if asked.may_call and made < len(steps) else ANSWER
         return step(asked) if callable(step) else written(step)
+
+
+def requests(conversation: Sequence[Asked]) -> list[str]:
+    """What the model has read in each request, without what is new in each run."""
+    return [_VOLATILE.sub("…", f"{asked.messages} {sorted(asked.tools)} {asked.choice}") for asked in conversation]
 
 
 def rounds(asked: Asked) -> int:

@@ -40,7 +40,7 @@ def test_no_value_and_no_made_up_name_leaves_the_process(name: str, caplog: pyte
         with guarded() as recording:
             for tool, times in (("read_file", 4), ("fetch", 4), (made_up, 3)):  # one of these may end its run
                 driver({**Toolbox().functions(), "fetch": fetch}, [[Ask(tool, {"path": path})]] * times)
-        names = {span.name for span in recording.spans}
+        names = {span.name.replace(" mcp__test__", " ") for span in recording.spans}  # the server of Claude's tools
         assert names - {"execute_tool _unknown"} == {"execute_tool read_file", "execute_tool fetch"}
         told = [span.to_json() for span in recording.spans]
         told += [str(recording._metrics.get_metrics_data().to_json()), *map(str, recording.logs)]

@@ -24,7 +24,7 @@ from tests.two_figures import done, said, watched
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
-ALONE = {"langchain", "mcp", "openai-agents", "pydantic-ai"}
+ALONE = {"claude-agent-sdk", "langchain", "mcp", "openai-agents", "pydantic-ai"}
 """Frameworks whose own files have all of this."""
 EVERY_FRAMEWORK = frameworks()
 FRAMEWORKS = {of: framework for of, framework in EVERY_FRAMEWORK.items() if of not in ALONE}
