@@ -9,6 +9,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final
 from weakref import ref
 
+from otel_loopguard.instrumentation.model_boundary import note_read
 from otel_loopguard.instrumentation.runtime import active_runtime
 from otel_loopguard.interrupts import pass_interrupt
 from otel_loopguard.turns.gc_safety import garbage_collector
@@ -161,7 +162,9 @@ def _open(read: Read, instance: Any, args: Any, kwargs: Any) -> Exchange | None:
         if is_owned():
             return None
         sent = read(instance, args, kwargs)
-        return None if sent is None else runtime.reader.open(sent)
+        if sent is not None:
+            note_read()
+            return runtime.reader.open(sent)
     return None
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from otel_loopguard import ToolLoopError, semconv
+from otel_loopguard import ToolLoopError, last_turn, semconv
 from otel_loopguard.testing import guarded
 from tests.models.scripts import Looping, Working, call
 from tests.models.server import Server
@@ -100,6 +100,16 @@ def test_a_looping_run_ends_with_an_answer(program: Callable[[Server], str]) -> 
     assert recording.counted(semconv.METRIC_TOOL_CALLS) == 9
     assert recording.counted(semconv.METRIC_MODEL_REQUESTS, loopguard__step="loop") == 8
     assert recording.counted(semconv.METRIC_INTERNAL_ERRORS) == 0
+
+
+@over_each
+def test_each_request_is_counted_once(program: Callable[[Server], str]) -> None:
+    """By the client below the framework, and not once more where the framework asks its model."""
+    with at_once(), Server(Working(READ, tuple(OTHERS[1:3]), OTHERS[3])).running() as server:
+        program(server)
+        ended = last_turn()
+    assert ended is not None
+    assert (ended.ledger.requests, ended.ledger.calls) == (len(server.exchanges), 4)
 
 
 @over_each

@@ -62,6 +62,7 @@ PATCHED_MODULES: Final = {
         "langchain.chains.base",
         "langchain_classic.agents.agent",
         "langchain_classic.chains.base",
+        "langchain_core.language_models.chat_models",
         "langchain_core.tools.base",
         "langgraph.prebuilt.tool_node",
         "langgraph.pregel",

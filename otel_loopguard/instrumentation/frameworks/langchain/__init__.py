@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from otel_loopguard.instrumentation.frameworks.langchain.answer_tools import ANSWERS
+from otel_loopguard.instrumentation.frameworks.langchain.models import MODELS
 from otel_loopguard.instrumentation.frameworks.langchain.parallel_calls import PARALLEL_CALLS
 from otel_loopguard.instrumentation.frameworks.langchain.runs import RUNS
 from otel_loopguard.instrumentation.frameworks.langchain.tools import TOOLS
@@ -10,7 +11,7 @@ from otel_loopguard.instrumentation.targets import Framework, FrameworkLimit
 
 FRAMEWORK = Framework(
     "langchain",
-    (*TOOLS, *PARALLEL_CALLS, *RUNS, *ANSWERS),
+    (*TOOLS, *PARALLEL_CALLS, *RUNS, *ANSWERS, *MODELS),
     title="LangChain, LangGraph",
     turns="graph runs; a bare tool loop has none",
     notes="ToolNode, `create_agent`, StateGraph, functional API, AgentExecutor, bare tools",
