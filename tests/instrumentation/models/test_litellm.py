@@ -12,7 +12,7 @@ pytest.importorskip("litellm", reason="litellm is tested in environments of its 
 
 import litellm
 
-from otel_loopguard import ToolLoopError
+from otel_loopguard import RunStopped
 from tests.instrumentation.models.clients import LiteLLM
 from tests.instrumentation.models.recording import nudge, recorded
 from tests.models.scripts import Working, call
@@ -59,11 +59,11 @@ def test_a_message_of_litellm_is_read_as_its_dict(client: LiteLLM) -> None:
 
 
 def test_the_error_that_ends_a_run_is_one_that_litellm_does_not_retry(client: LiteLLM, server: Server) -> None:
-    """It is a ToolLoopError and a PermissionDeniedError, its text is our sentence, and no request is sent."""
+    """It is a RunStopped error and a PermissionDeniedError, its text is our sentence, and no request is sent."""
     with recorded(ends=True), pytest.raises(litellm.exceptions.PermissionDeniedError) as ended:
         client.ask(num_retries=2)
     error: Any = ended.value
-    assert isinstance(error, ToolLoopError)
+    assert isinstance(error, RunStopped)
     assert (str(error), error.message, error.args) == ("The loop is over.",) * 2 + (("The loop is over.",),)
     assert (error.tool_name, error.mode, error.status_code) == ("look", "generic_repeat", 403)
     assert server.exchanges == []
@@ -73,7 +73,7 @@ def test_the_router_does_not_retry_it(client: LiteLLM, server: Server) -> None:
     """Its own retries and fallbacks end with the sentence."""
     parameters = {"model": MODEL, "api_base": client.keywords["api_base"], "api_key": "local"}
     router = litellm.Router([{"model_name": "main", "litellm_params": parameters}], num_retries=2)
-    with recorded(ends=True) as exchanges, pytest.raises(ToolLoopError, match="The loop is over"):
+    with recorded(ends=True) as exchanges, pytest.raises(RunStopped, match="The loop is over"):
         router.completion("main", list(MESSAGES), tools=client.keywords["tools"])
     assert len(exchanges) <= 3
     assert server.exchanges == []
