@@ -92,8 +92,8 @@ class Turn:
 
     __slots__ = (
         "__weakref__", "_aborted_at", "_firsts", "_made_messages", "_results", "_tree", "cell", "changing", "compiled",
-        "current", "ending", "enforced", "host", "id", "known_as", "last_used", "lock", "parent", "running", "source",
-        "span",
+        "current", "ending", "enforced", "host", "id", "known_as", "last_used", "lock", "parent", "requests", "running",
+        "source", "span",
     )  # fmt: skip
 
     def __init__(
@@ -136,6 +136,8 @@ class Turn:
         self._firsts: dict[Trip, First] = EMPTY
         self._made_messages: dict[str, UserMessages] = EMPTY
         """Makes the queue exactly once without a lock, because a signal handler may call ``say``."""
+        self.requests = 0
+        """The number of requests to a model that this process has made in the turn, those of nested turns left out."""
         self._aborted_at = -1
         """``calls`` when a decision last ended the run; -1 if none did."""
         self.ending: Ending | None = None
@@ -652,6 +654,11 @@ class Turn:
             verdict = self._tell(event)
         stopped = self.current.messages is not None and bool(self.current.messages.stops)
         return wording.concluded(verdict, self.policy, stopped=stopped)
+
+    def requested(self) -> None:
+        """Note that a request to a model is made in the turn."""
+        with self.lock:
+            self.requests += 1
 
     def thought(self, seconds: float, *, ago: float = 0.0) -> None:
         """Note that a model request took these seconds, and ended ``ago`` seconds before now: thinking is no waiting.

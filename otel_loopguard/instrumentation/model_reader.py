@@ -579,6 +579,8 @@ class Exchange:
         if scope is not None and scope.call is None:
             turn = scope.turn
         self._thinking = None if turn is None else Thinking(self._reader.guard.clock, turn)
+        if turn is not None:
+            turn.requested()
         if one is not None:
             one.thinking = self._thinking
         return args, kwargs

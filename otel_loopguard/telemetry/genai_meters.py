@@ -51,6 +51,10 @@ class GenAIMeters:
         self._run_calls = histogram(
             meter, semconv.METRIC_INVOKE_AGENT_TOOL_CALLS, "{tool_call}", "Tool calls of an agent's run.", RUN_CALLS
         )
+        self._run_requests = histogram(
+            meter, semconv.METRIC_INVOKE_AGENT_INFERENCE_CALLS, "{inference_call}",
+            "Model requests of an agent's run; none if no request was read.", RUN_CALLS,
+        )  # fmt: skip
 
     def tool_ran(self, run: ToolRun) -> None:
         """Keep the duration of a call for the next export. If 4,096 wait, record the oldest one now."""
@@ -73,11 +77,16 @@ class GenAIMeters:
         self._record(self._tool_seconds.record, seconds, self._attributes(agent, error_type, tool), context)
 
     def agent_ran(
-        self, seconds: float, tool_calls: int, agent: str | None, error_type: str | None, context: Context
+        self, seconds: float, agent: str | None, error_type: str | None, context: Context, *, calls: int, requests: int
     ) -> None:
-        """Record the run of an agent: its seconds and its number of tool calls."""
+        """Record the run of an agent: its seconds, its tool calls and its model requests.
+
+        Without a known request it has no number of them: an agent whose client is not read has made some, too.
+        """
         self._record(self._run_seconds.record, seconds, self._attributes(agent, error_type), context)
-        self._record(self._run_calls.record, tool_calls, self._attributes(agent), context)
+        self._record(self._run_calls.record, calls, self._attributes(agent), context)
+        if requests > 0:
+            self._record(self._run_requests.record, requests, self._attributes(agent), context)
 
     def _attributes(self, agent: str | None, error_type: str | None = None, tool: str | None = None) -> dict[str, str]:
         """Return the attributes of a measurement. Beyond 200 sets of attributes all others share one."""

@@ -108,6 +108,22 @@ def test_a_run_is_measured_with_its_span() -> None:
         assert (dict(calls.attributes), calls.sum, calls.count) == (agent, 8, 2)
 
 
+def test_the_numbers_of_a_run_have_the_bounds_of_the_conventions() -> None:
+    """Those of calls and of model requests are doubled from 1 to 128."""
+    with guarded() as recording:
+        assert recording.runtime is not None
+        turn = recording.runtime.guard.turn()
+        run = RunSpan.start(recording.runtime.providers, Scope(turn, agent_name="planner"))
+        assert run is not None
+        turn.requested()
+        run.end(None)
+        for metric in (semconv.METRIC_INVOKE_AGENT_TOOL_CALLS, semconv.METRIC_INVOKE_AGENT_INFERENCE_CALLS):
+            (point,) = recording.points(metric)
+            assert dict(point.attributes) == {"gen_ai.agent.name": "planner"}
+            if TAKES_BOUNDS:
+                assert point.explicit_bounds == (1, 2, 4, 8, 16, 32, 64, 128)
+
+
 def test_they_can_be_switched_off() -> None:
     """By a setting; the others are recorded all the same."""
     with guarded(settings=Settings(genai_metrics=False)) as recording:
