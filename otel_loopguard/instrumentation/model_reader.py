@@ -711,6 +711,14 @@ class Exchange:
         elif one is not None:  # no tool was called
             self.end = ANSWERED
 
+    def _measure(self, usage: Usage) -> None:
+        """Record the metrics of the GenAI conventions, unless another instrumentation measures such requests."""
+        dialect, providers = self._sent.dialect, self._reader.providers
+        if dialect.operation not in providers.unmeasured:
+            with self.shield("usage.book"):
+                context = otel_context.get_current()
+                providers.outlets().meters.inference(usage, dialect.operation, dialect.provider, context)
+
     def _learn(self, reply: Reply) -> None:
         """Note the calls of the reply: by them the message list of the next request is found."""
         one, now = self._list, self._reader.guard.clock()
@@ -722,6 +730,7 @@ class Exchange:
             if self._request.caller is not None:  # its client may know the reply by another id
                 names += [("call", call_id) for call_id, _ in calls]
         usage = Usage.of(self._sent.model, reply.input_tokens, reply.output_tokens, reply.cached_tokens)
+        self._measure(usage)
         self._note_end(reply)
         if one is None:
             if not reply.calls:

@@ -1,4 +1,4 @@
-"""The metrics of the GenAI conventions about the ``execute_tool`` and ``invoke_agent`` spans of this package."""
+"""The metrics of the GenAI conventions about tool calls, agents' runs and model requests."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from opentelemetry.metrics import Meter
     from opentelemetry.trace import SpanContext
 
+    from otel_loopguard.engine.vocabulary import Usage
     from otel_loopguard.telemetry.measurements import Records
 
     ToolRun: TypeAlias = tuple[float, str, str | None, str | None, SpanContext]
@@ -55,6 +56,12 @@ class GenAIMeters:
             meter, semconv.METRIC_INVOKE_AGENT_INFERENCE_CALLS, "{inference_call}",
             "Model requests of an agent's run; none if no request was read.", RUN_CALLS,
         )  # fmt: skip
+        counter = meter.create_counter
+        self._input = counter(semconv.METRIC_INPUT_TOKENS, "{token}", "Input tokens of model requests, all of them.")
+        self._output = counter(semconv.METRIC_OUTPUT_TOKENS, "{token}", "Output tokens of model requests.")
+        self._cached = counter(
+            semconv.METRIC_CACHE_READ_TOKENS, "{token}", "Input tokens that came from the provider's cache."
+        )
 
     def tool_ran(self, run: ToolRun) -> None:
         """Keep the duration of a call for the next export. If 4,096 wait, record the oldest one now."""
@@ -87,6 +94,18 @@ class GenAIMeters:
         self._record(self._run_calls.record, calls, self._attributes(agent), context)
         if requests > 0:
             self._record(self._run_requests.record, requests, self._attributes(agent), context)
+
+    def inference(self, usage: Usage, model: str, operation: str, provider: str, context: Context) -> None:
+        """Count the tokens of a model request; zero, as the conventions want it, if the response does not tell them."""
+        attributes = {
+            semconv.OPERATION_NAME: operation,
+            semconv.PROVIDER_NAME: provider,
+            semconv.REQUEST_MODEL: model,
+            semconv.TOKEN_MODALITY: semconv.UNKNOWN_MODALITY,
+        }
+        self._record(self._input.add, usage.input_tokens or 0, attributes, context)
+        self._record(self._output.add, usage.output_tokens or 0, attributes, context)
+        self._record(self._cached.add, usage.cached_tokens, attributes, context)
 
     def _attributes(self, agent: str | None, error_type: str | None = None, tool: str | None = None) -> dict[str, str]:
         """Return the attributes of a measurement. Beyond 200 sets of attributes all others share one."""

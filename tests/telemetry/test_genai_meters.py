@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -14,14 +15,21 @@ from opentelemetry.trace import INVALID_SPAN_CONTEXT
 
 import otel_loopguard as loopguard
 from otel_loopguard import Policy, semconv
+from otel_loopguard.instrumentation.model_api import Sent
+from otel_loopguard.instrumentation.models.anthropic import MESSAGES
+from otel_loopguard.instrumentation.models.google_genai import GENERATE_CONTENT
+from otel_loopguard.instrumentation.models.openai_chat import CHAT
+from otel_loopguard.instrumentation.models.openai_responses import RESPONSES
 from otel_loopguard.telemetry import genai_meters
 from otel_loopguard.telemetry.run_span import RunSpan
 from otel_loopguard.telemetry.settings import Settings
 from otel_loopguard.testing import ScriptedAgent, guarded
+from otel_loopguard.turns.messages import Reply
 from otel_loopguard.turns.scope import Scope
 from tests.telemetry.agents import look, stuck
 
 if TYPE_CHECKING:
+    from otel_loopguard.instrumentation.model_api import Dialect
     from otel_loopguard.testing import Recording
 
 TAKES_BOUNDS = "explicit_bucket_boundaries_advisory" in inspect.signature(Meter.create_histogram).parameters
@@ -32,6 +40,8 @@ METRICS = (
     semconv.METRIC_INVOKE_AGENT_DURATION,
     semconv.METRIC_INVOKE_AGENT_TOOL_CALLS,
 )
+TOKENS = (semconv.METRIC_INPUT_TOKENS, semconv.METRIC_OUTPUT_TOKENS, semconv.METRIC_CACHE_READ_TOKENS)
+USED = Reply(input_tokens=900, output_tokens=80, cached_tokens=500)
 
 
 def series(recording: Recording, metric: str = METRICS[0]) -> list[dict[str, Any]]:
@@ -48,6 +58,18 @@ def run_agent(recording: Recording, calls: int = 0, error: Exception | None = No
     assert run is not None
     turn.current.history.calls += calls
     run.end(error)
+
+
+def infer(recording: Recording, reply: Reply = USED, dialect: Dialect = CHAT) -> None:
+    """Make a request to a model in a turn, as the patched method of a client does, and get this reply."""
+    runtime, sending = recording.runtime, replace(dialect, reply=lambda _: reply)
+    assert runtime is not None
+    body = {"messages": [], "input": [], "contents": []}
+    with loopguard.turn():
+        exchange = runtime.reader.open(Sent(sending, body, "gpt-5", lambda _: ((), {}), lambda whole, _: whole))
+        exchange.judge_calls()
+        exchange.prepare(lambda: loopguard.ToolLoopError, (), {})
+        exchange.whole(None)
 
 
 def test_the_duration_of_a_call_is_that_of_its_span() -> None:
@@ -129,8 +151,60 @@ def test_they_can_be_switched_off() -> None:
     with guarded(settings=Settings(genai_metrics=False)) as recording:
         stuck()
         run_agent(recording)
-        assert [recording.points(metric) for metric in METRICS] == [[], [], []]
+        infer(recording)
+        assert [recording.points(metric) for metric in (*METRICS, *TOKENS)] == [[]] * 6
         assert recording.counted(semconv.METRIC_TOOL_CALLS) == 3
+        assert recording.counted(semconv.METRIC_MODEL_TOKENS) == 980
+
+
+@pytest.mark.parametrize(
+    ("dialect", "operation", "provider"),
+    [
+        (CHAT, "chat", "openai"),
+        (RESPONSES, "chat", "openai"),
+        (MESSAGES, "chat", "anthropic"),
+        (GENERATE_CONTENT, "generate_content", "gcp.gen_ai"),
+    ],
+)
+def test_the_tokens_of_a_request_name_its_api_and_model(dialect: Dialect, operation: str, provider: str) -> None:
+    """The input with the cached part, that part alone, and the output; what a provider does not tell is zero."""
+    with guarded() as recording:
+        infer(recording, dialect=dialect)
+        infer(recording, Reply(), dialect)
+        labels = {
+            "gen_ai.operation.name": operation,
+            "gen_ai.provider.name": provider,
+            "gen_ai.request.model": "gpt-5",
+            "gen_ai.token.modality": "unknown",
+        }
+        found = [(point.value, dict(point.attributes)) for metric in TOKENS for point in recording.points(metric)]
+        assert found == [(900, labels), (80, labels), (500, labels)]
+
+
+def test_tokens_that_another_instrumentation_measures_are_not_measured_twice() -> None:
+    """It has spans of such requests. The guard's own tokens, as loop or work, are counted on."""
+    with guarded() as recording:
+        tracer = recording.tracer_provider.get_tracer("opentelemetry.instrumentation.openai")
+        with tracer.start_as_current_span("chat gpt-5", attributes={"gen_ai.operation.name": "chat"}):
+            pass
+        infer(recording)
+        assert [recording.points(metric) for metric in TOKENS] == [[], [], []]
+        assert recording.counted(semconv.METRIC_MODEL_TOKENS) == 980
+        infer(recording, dialect=GENERATE_CONTENT)
+        assert [recording.counted(metric) for metric in TOKENS] == [900, 80, 500]
+
+
+def test_a_fault_of_the_metrics_loses_nothing_of_a_reply(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The request is booked all the same; the fault is counted."""
+
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(genai_meters.GenAIMeters, "inference", fail)
+    with guarded() as recording:
+        infer(recording)
+        assert recording.counted(semconv.METRIC_MODEL_TOKENS) == 980
+        assert recording.counted(semconv.METRIC_INTERNAL_ERRORS, loopguard__site="usage.book") == 1
 
 
 @pytest.mark.parametrize("around", [True, False])
