@@ -47,10 +47,12 @@ TOOL_NAME: Final = "gen_ai.tool.name"
 Holds: a name of the program, else ``_unknown``.
 """
 TOOL_TYPE: Final = "gen_ai.tool.type"
-"""The tool's type in the conventions.
+"""The tool's type in the conventions: ``extension`` for the tools of MCP servers, where that is known.
 
-Holds: ``function``.
+Holds: ``function`` or ``extension``.
 """
+TYPE_FUNCTION: Final = "function"
+TYPE_EXTENSION: Final = "extension"
 TOOL_CALL_ID: Final = "gen_ai.tool.call.id"
 """The call, where it is known.
 

@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     from otel_loopguard.engine.vocabulary import Usage
     from otel_loopguard.telemetry.measurements import Records
 
-    ToolRun: TypeAlias = tuple[float, str, str | None, str | None, SpanContext]
-    """An ``execute_tool`` span that has ended: its seconds, tool, agent or None, error type or None, and context."""
+    ToolRun: TypeAlias = tuple[float, str, str, str | None, str | None, SpanContext]
+    """An ``execute_tool`` span that has ended: its seconds, tool, the tool's type, agent or None, error type or None,
+    and context."""
 
 # The bounds of the histograms, from the conventions.
 TOOL_SECONDS = tuple(round(0.01 * 2**power, 2) for power in range(14))
@@ -76,12 +77,12 @@ class GenAIMeters:
 
     def _record_oldest(self) -> None:
         try:
-            seconds, tool, agent, error_type, span = self._waiting.popleft()
+            seconds, tool, tool_type, agent, error_type, span = self._waiting.popleft()
         except IndexError as error:  # another thread has recorded it
             pass_interrupt(error)
             return
         context = trace.set_span_in_context(NonRecordingSpan(span), Context())
-        self._record(self._tool_seconds.record, seconds, self._attributes(agent, error_type, tool), context)
+        self._record(self._tool_seconds.record, seconds, self._attributes(agent, error_type, tool, tool_type), context)
 
     def agent_ran(
         self, seconds: float, agent: str | None, error_type: str | None, context: Context, *, calls: int, requests: int
@@ -107,14 +108,19 @@ class GenAIMeters:
         self._record(self._output.add, usage.output_tokens or 0, attributes, context)
         self._record(self._cached.add, usage.cached_tokens, attributes, context)
 
-    def _attributes(self, agent: str | None, error_type: str | None = None, tool: str | None = None) -> dict[str, str]:
+    def _attributes(
+        self, agent: str | None, error_type: str | None = None, tool: str | None = None, tool_type: str | None = None
+    ) -> dict[str, str]:
         """Return the attributes of a measurement. Beyond 200 sets of attributes all others share one."""
-        key = agent, error_type, tool
+        key = agent, error_type, tool, tool_type
         found = self._series.get(key)
         if found is None:
-            known: dict[str, str | None] = {semconv.AGENT_NAME: agent, semconv.ERROR_TYPE: error_type}
-            if tool is not None:
-                known |= {semconv.TOOL_NAME: tool, semconv.TOOL_TYPE: "function"}
+            known = {
+                semconv.TOOL_NAME: tool,
+                semconv.TOOL_TYPE: tool_type,
+                semconv.AGENT_NAME: agent,
+                semconv.ERROR_TYPE: error_type,
+            }
             found = {name: value for name, value in known.items() if value is not None}
             if len(self._series) >= MOST_LABELS:
                 return dict.fromkeys(found, semconv.OTHER_TOOL)

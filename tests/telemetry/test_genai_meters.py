@@ -290,7 +290,7 @@ def test_series_are_bounded() -> None:
         assert recording.runtime is not None
         genai = recording.runtime.providers.outlets().meters.genai
         for number in range(1_000):
-            genai.tool_ran((1.0, f"tool {number}", "planner", None, INVALID_SPAN_CONTEXT))
+            genai.tool_ran((1.0, f"tool {number}", "function", "planner", None, INVALID_SPAN_CONTEXT))
         found = series(recording)
         assert len(found) == 201
         assert found[-1] == {
