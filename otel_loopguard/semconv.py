@@ -3,8 +3,8 @@
 ``python -m benchmarks.telemetry`` makes the tables of docs/telemetry.md from these docstrings. The last paragraph of an
 attribute with a text, ``Holds: ...``, tells what the text can be.
 
-The ``gen_ai.*`` names are copied from the OpenTelemetry GenAI conventions instead of imported: the Python
-constants are deprecated and may vanish, the strings are what backends know.
+The ``gen_ai.*`` names are copied from the OpenTelemetry GenAI conventions, version 0.1.0, instead of imported: the
+Python constants are deprecated and may vanish, the strings are what backends know.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from __future__ import annotations
 from typing import Final
 
 SCOPE: Final = "otel_loopguard"
-SCHEMA_URL: Final = "https://opentelemetry.io/schemas/1.44.0"
-"""The newest published schema. The GenAI conventions build on it, and have no release of their own yet."""
+SCHEMA_URL: Final = "https://opentelemetry.io/schemas/1.45.0"
+"""The schema on which version 0.1.0 of the GenAI conventions builds."""
 
 # --- spans -----------------------------------------------------------------------------------------------------
 SPAN_EXECUTE_TOOL: Final = "execute_tool"
@@ -99,6 +99,8 @@ TURN_SOURCE: Final = "loopguard.turn.source"
 
 Holds: ``run``, ``explicit``, ``messages``, ``agent_span``, ``trace`` or another word.
 """
+# ``gen_ai.agent.invocation.status`` is a proposal, with other words: ``RunSpan.end`` would write it beside this one.
+
 TURN_END: Final = "loopguard.turn.end"
 """How the turn ended: ``concluded`` if it answered after the guard had withdrawn its tools, ``aborted`` by
 ``ToolLoopError``, ``failed`` by another exception, ``cancelled`` if it was broken off or left without an answer.
