@@ -18,6 +18,7 @@ from opentelemetry import context as otel_context
 from opentelemetry import trace
 from opentelemetry.trace import NonRecordingSpan
 
+from otel_loopguard import semconv
 from otel_loopguard.engine.vocabulary import Action, Outcome, ToolCall, Usage
 from otel_loopguard.guard.ending import ANSWERED, CANCELLED, FAILED
 from otel_loopguard.instrumentation import replica_calls
@@ -581,6 +582,9 @@ class Exchange:
         self._thinking = None if turn is None else Thinking(self._reader.guard.clock, turn)
         if turn is not None:
             turn.requested()
+        around, operation = getattr(trace.get_current_span(), "attributes", None), self._sent.dialect.operation
+        if around and around.get(semconv.OPERATION_NAME) == operation:  # the span of another instrumentation
+            self._reader.providers.unmeasured.add(operation)
         if one is not None:
             one.thinking = self._thinking
         return args, kwargs

@@ -181,13 +181,16 @@ def test_the_tokens_of_a_request_name_its_api_and_model(dialect: Dialect, operat
         assert found == [(900, labels), (80, labels), (500, labels)]
 
 
-def test_tokens_that_another_instrumentation_measures_are_not_measured_twice() -> None:
-    """It has spans of such requests. The guard's own tokens, as loop or work, are counted on."""
+@pytest.mark.parametrize("around", [True, False])
+def test_tokens_that_another_instrumentation_measures_are_not_measured_twice(around: bool) -> None:
+    """Its span is around the request, or one was before. The guard's own tokens, as loop or work, are counted on."""
     with guarded() as recording:
         tracer = recording.tracer_provider.get_tracer("opentelemetry.instrumentation.openai")
         with tracer.start_as_current_span("chat gpt-5", attributes={"gen_ai.operation.name": "chat"}):
-            pass
-        infer(recording)
+            if around:
+                infer(recording)
+        if not around:
+            infer(recording)
         assert [recording.points(metric) for metric in TOKENS] == [[], [], []]
         assert recording.counted(semconv.METRIC_MODEL_TOKENS) == 980
         infer(recording, dialect=GENERATE_CONTENT)
