@@ -22,7 +22,7 @@ from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, ScopeSpans, Sp
 from opentelemetry.sdk.metrics.export import MetricExporter, MetricExportResult
 
 import otel_loopguard as loopguard
-from otel_loopguard import Policy, Rule, ToolCall, semconv
+from otel_loopguard import Policy, Rule, ToolCall, ToolLoopError, semconv
 from otel_loopguard.cli.replay.judge import PolicyJudge
 from otel_loopguard.cli.watch.exports import Exports
 from otel_loopguard.cli.watch.live import LiveJudge
@@ -33,7 +33,9 @@ from otel_loopguard.engine.vocabulary import RUN_BUDGET, Action, Outcome, Trip, 
 from otel_loopguard.guard.ending import ANSWERED
 from otel_loopguard.instrumentation.call import GuardedCall
 from otel_loopguard.instrumentation.functions.decorator import FUNCTION
+from otel_loopguard.instrumentation.model_api import Sent
 from otel_loopguard.instrumentation.model_reader import ReadCall
+from otel_loopguard.instrumentation.models.openai_chat import CHAT
 from otel_loopguard.instrumentation.targets import Reading
 from otel_loopguard.shield import Shield
 from otel_loopguard.telemetry.call_span import CallSpan, NativeSpan
@@ -195,6 +197,7 @@ def _run_program(recording: Recording) -> None:
         for path in "abc":
             call("open", "Error: the disk is full", path=path)
         call("a tool that is not registered", "")
+        _ask_model(runtime)
     for _ in range(3):
         with loopguard.turn("a heartbeat"):
             call("look", "there is a", path="a")
@@ -225,6 +228,16 @@ def _run_program(recording: Recording) -> None:
     runtime.usage.close(scope.turn.id)
     runtime.shield.report("a site", ZeroDivisionError())
     runtime.providers.outlets().meters.store_failure("timeout")
+
+
+def _ask_model(runtime: Any) -> None:
+    """Make a request to a model, as the patched method of a client does."""
+    body = {"messages": [{"role": "user", "content": "what is in a?"}]}
+    exchange = runtime.reader.open(Sent(CHAT, body, "gpt-5", lambda _: ((), {}), lambda reply, _: reply))
+    exchange.judge_calls()
+    exchange.prepare(lambda: ToolLoopError, (), {})
+    usage = {"prompt_tokens": 900, "completion_tokens": 80, "prompt_tokens_details": {"cached_tokens": 500}}
+    exchange.whole({"choices": [], "usage": usage})
 
 
 # --- the page ----------------------------------------------------------------------------------------------------

@@ -3,8 +3,8 @@
 ``python -m benchmarks.telemetry`` makes the tables of docs/telemetry.md from these docstrings. The last paragraph of an
 attribute with a text, ``Holds: ...``, tells what the text can be.
 
-The ``gen_ai.*`` names are copied from the OpenTelemetry GenAI conventions instead of imported: the Python
-constants are deprecated and may vanish, the strings are what backends know.
+The ``gen_ai.*`` names are copied from the OpenTelemetry GenAI conventions, version 0.1.0, instead of imported: the
+Python constants are deprecated and may vanish, the strings are what backends know.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from __future__ import annotations
 from typing import Final
 
 SCOPE: Final = "otel_loopguard"
-SCHEMA_URL: Final = "https://opentelemetry.io/schemas/1.44.0"
-"""The newest published schema. The GenAI conventions build on it, and have no release of their own yet."""
+SCHEMA_URL: Final = "https://opentelemetry.io/schemas/1.45.0"
+"""The schema on which version 0.1.0 of the GenAI conventions builds."""
 
 # --- spans -----------------------------------------------------------------------------------------------------
 SPAN_EXECUTE_TOOL: Final = "execute_tool"
@@ -27,6 +27,7 @@ UNKNOWN_TOOL: Final = "_unknown"
 """Replaces a tool name that is not registered: such a name is model output."""
 OTHER_TOOL: Final = "_other"
 """Replaces tool names beyond the limit of metric labels."""
+UNKNOWN_PROVIDER: Final = UNKNOWN_TOOL
 UNKNOWN_MODEL: Final = UNKNOWN_TOOL
 OTHER_MODEL: Final = OTHER_TOOL
 """The same for names of models that are no plain names, or beyond the limit."""
@@ -34,20 +35,24 @@ OTHER_MODEL: Final = OTHER_TOOL
 OPERATION_NAME: Final = "gen_ai.operation.name"
 """Absent on a span next to the framework's own ``execute_tool`` span.
 
-Holds: ``execute_tool`` or ``invoke_agent``.
+Holds: ``execute_tool`` or ``invoke_agent``; on metrics of model requests ``chat`` or ``generate_content``.
 """
 OPERATION_EXECUTE_TOOL: Final = SPAN_EXECUTE_TOOL
 OPERATION_INVOKE_AGENT: Final = SPAN_INVOKE_AGENT
+OPERATION_CHAT: Final = "chat"
+OPERATION_GENERATE_CONTENT: Final = "generate_content"
 TOOL_NAME: Final = "gen_ai.tool.name"
 """The tool; of a dispatcher, the tool that it calls.
 
 Holds: a name of the program, else ``_unknown``.
 """
 TOOL_TYPE: Final = "gen_ai.tool.type"
-"""The tool's type in the conventions.
+"""The tool's type in the conventions: ``extension`` for the tools of MCP servers, where that is known.
 
-Holds: ``function``.
+Holds: ``function`` or ``extension``.
 """
+TYPE_FUNCTION: Final = "function"
+TYPE_EXTENSION: Final = "extension"
 TOOL_CALL_ID: Final = "gen_ai.tool.call.id"
 """The call, where it is known.
 
@@ -94,6 +99,8 @@ TURN_SOURCE: Final = "loopguard.turn.source"
 
 Holds: ``run``, ``explicit``, ``messages``, ``agent_span``, ``trace`` or another word.
 """
+# ``gen_ai.agent.invocation.status`` is a proposal, with other words: ``RunSpan.end`` would write it beside this one.
+
 TURN_END: Final = "loopguard.turn.end"
 """How the turn ended: ``concluded`` if it answered after the guard had withdrawn its tools, ``aborted`` by
 ``ToolLoopError``, ``failed`` by another exception, ``cancelled`` if it was broken off or left without an answer.
@@ -255,6 +262,10 @@ METRIC_TURNS_LOOPING: Final = "loopguard.turns.looping"
 METRIC_EXECUTE_TOOL_DURATION: Final = "gen_ai.execute_tool.duration"
 METRIC_INVOKE_AGENT_DURATION: Final = "gen_ai.invoke_agent.duration"
 METRIC_INVOKE_AGENT_TOOL_CALLS: Final = "gen_ai.invoke_agent.tool_calls"
+METRIC_INVOKE_AGENT_INFERENCE_CALLS: Final = "gen_ai.invoke_agent.inference_calls"
+METRIC_INPUT_TOKENS: Final = "gen_ai.client.inference.usage.input_tokens"
+METRIC_OUTPUT_TOKENS: Final = "gen_ai.client.inference.usage.output_tokens"
+METRIC_CACHE_READ_TOKENS: Final = "gen_ai.client.inference.usage.cache_read.input_tokens"
 METRIC_LOOPS_OPEN: Final = "loopguard.loops.open"
 METRIC_LOOPS_OPEN_AGE: Final = "loopguard.loops.open.age"
 METRIC_LOOPS_OPEN_STEPS: Final = "loopguard.loops.open.steps"
@@ -313,10 +324,21 @@ CURRENCY: Final = "loopguard.currency"
 
 Holds: a code of ISO 4217, such as ``USD``.
 """
-TOKEN_TYPE: Final = "gen_ai.token.type"  # noqa: S105 - no password
-"""As on ``gen_ai.client.token.usage`` of the conventions.
+TOKEN_TYPE: Final = "loopguard.token.type"  # noqa: S105 - no password
+"""``cached`` are those of the input that came from the provider's cache, ``input`` the others: all three add up.
 
-Holds: ``input`` or ``output``.
+Holds: ``input``, ``cached`` or ``output``.
+"""
+TOKEN_MODALITY: Final = "gen_ai.token.modality"  # noqa: S105 - no password
+"""The modality of the tokens, by which they are not split here.
+
+Holds: ``unknown``.
+"""
+UNKNOWN_MODALITY: Final = "unknown"
+PROVIDER_NAME: Final = "gen_ai.provider.name"
+"""The provider whose API the request speaks; another one may answer it.
+
+Holds: ``openai``, ``anthropic`` or ``gcp.gen_ai``, else ``_unknown``.
 """
 
 

@@ -265,7 +265,9 @@ class _Agent:
         scope = self._scope()
         if self._program.tells_messages:
             call = call._replace(written=self._tick_of_message(scope))
-        guarded = GuardedCall(self._runtime, _ADAPTER, Reading(call, agent_name=self._program.name), scope, None)
+        of_mcp = call.tool.startswith("mcp_")  # in most programs
+        reading = Reading(call, agent_name=self._program.name, of_mcp=of_mcp)
+        guarded = GuardedCall(self._runtime, _ADAPTER, reading, scope, None)
         try:
             guarded.__enter__()
         except RunStopped as error:

@@ -50,7 +50,7 @@ class GuardedCall:
         self.runtime = runtime
         self.call = reading.call
         self.scope = scope
-        self.span = CallSpan(runtime.providers, reading.call, scope, reading.native_span)
+        self.span = CallSpan(runtime.providers, reading.call, scope, reading.native_span, of_mcp=reading.of_mcp)
         self._adapter = adapter
         self._reading = reading
         self._outer = outer

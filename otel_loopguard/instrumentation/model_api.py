@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 from urllib.parse import urlsplit
 
+from otel_loopguard import semconv
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
@@ -60,6 +62,10 @@ class Dialect:
     """Make the collector of a streamed reply."""
     is_kept: bool = False
     """The provider may keep the conversation: a request has the id of the last reply in place of its calls."""
+    operation: str = semconv.OPERATION_CHAT
+    """The name of the request in the GenAI conventions."""
+    provider: str = semconv.UNKNOWN_PROVIDER
+    """The name of the provider in the GenAI conventions."""
 
 
 class Listener(Protocol):

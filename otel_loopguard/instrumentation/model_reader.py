@@ -602,6 +602,9 @@ class Exchange:
         if one is not None:
             args, kwargs = self._decided(one, error, args, kwargs)
         self._thinking = None if turn is None else Thinking(self._reader.guard.clock, turn)
+        around, operation = getattr(trace.get_current_span(), "attributes", None), self._sent.dialect.operation
+        if around and around.get(semconv.OPERATION_NAME) == operation:  # the span of another instrumentation
+            self._reader.providers.unmeasured.add(operation)
         if one is not None:
             one.thinking = self._thinking
         self._payer = turn if turn is not None or scope is None else scope.turn
@@ -764,6 +767,14 @@ class Exchange:
         elif one is not None:  # no tool was called
             self.end = ANSWERED
 
+    def _measure(self, usage: Usage) -> None:
+        """Record the metrics of the GenAI conventions, unless another instrumentation measures such requests."""
+        dialect, providers = self._sent.dialect, self._reader.providers
+        if dialect.operation not in providers.unmeasured:
+            with self.shield("usage.book"):
+                context = otel_context.get_current()
+                providers.outlets().meters.inference(usage, dialect.operation, dialect.provider, context)
+
     def _learn(self, reply: Reply) -> None:
         """Note the calls of the reply: by them the message list of the next request is found."""
         one, now = self._list, self._reader.guard.clock()
@@ -777,6 +788,7 @@ class Exchange:
         usage = Usage.of(self._sent.model, reply.input_tokens, reply.output_tokens, reply.cached_tokens)
         with self.shield("model.spend"):
             self._spend(of_reply(usage, self._reader.guard.compiled.prices.cost(usage)))
+        self._measure(usage)
         self._note_end(reply)
         if one is None:
             if not reply.calls:

@@ -59,6 +59,8 @@ class Reading(NamedTuple):
     """The position of the framework's own span of this call, seen from ours."""
     note: Any = None
     """Any value that ``read`` passes to the other functions of the adapter."""
+    of_mcp: bool = False
+    """True if the tool is known to be one of an MCP server."""
 
 
 def plain_outcome(reading: Reading, result: Any) -> Outcome:  # noqa: ARG001 - the signature of ToolAdapter.outcome

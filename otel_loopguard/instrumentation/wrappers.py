@@ -75,7 +75,7 @@ def open_call(
     try:
         reading = adapter.read(instance, args, kwargs)
         if reading is not None:
-            call, conversation_id, agent_name, run_id, session, _, _ = reading
+            call, conversation_id, agent_name, run_id, session, _, _, _ = reading
             scope = runtime.attribution.of_call(call, conversation_id, agent_name, run_id, session)
             if scope is not None:
                 return GuardedCall(runtime, adapter, reading, scope, outer)

@@ -138,11 +138,14 @@ class CallSpan(InContext):
 
     _outlets: Instruments
 
-    def __init__(self, providers: Providers, call: ToolCall, scope: Scope, native_span: NativeSpan) -> None:
+    def __init__(
+        self, providers: Providers, call: ToolCall, scope: Scope, native_span: NativeSpan, *, of_mcp: bool = False
+    ) -> None:
         self.call = call
         self.scope = scope
         self._providers = providers
         self._native_span = native_span
+        self._tool_type = semconv.TYPE_EXTENSION if of_mcp else semconv.TYPE_FUNCTION
         self.name = semconv.UNKNOWN_TOOL
         """The tool's name as it may be shown."""
         self.otel_span: Span = INVALID_SPAN
@@ -220,7 +223,7 @@ class CallSpan(InContext):
         call, scope = self.call, self.scope
         attributes: dict[str, Any] = {
             semconv.TOOL_NAME: self.name,
-            semconv.TOOL_TYPE: "function",
+            semconv.TOOL_TYPE: self._tool_type,
             semconv.TURN_ID: scope.turn.id,
             semconv.TURN_SOURCE: scope.turn.source,
         }
@@ -360,7 +363,8 @@ class CallSpan(InContext):
                 if self._is_measured and semconv.OPERATION_EXECUTE_TOOL not in providers.unmeasured:
                     end_time = end_time or time_ns()
                     seconds, agent = (end_time - self._began) / 1e9, self.scope.agent_name
-                    meters.genai.tool_ran((seconds, self.name, agent, error_type, span.get_span_context()))
+                    ids = span.get_span_context()
+                    meters.genai.tool_ran((seconds, self.name, self._tool_type, agent, error_type, ids))
             finally:
                 if not self._uses_native_span:
                     span.end(end_time)

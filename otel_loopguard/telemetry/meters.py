@@ -162,10 +162,15 @@ class Meters:
     ) -> None:
         """Count a model request, its tokens and its cost (None: not known), as a step of a loop or as work."""
         model = self._models[shown_model(usage.model)]
+        fresh = cached = None
+        if usage.input_tokens is not None:
+            cached = min(usage.cached_tokens, usage.input_tokens)
+            fresh = usage.input_tokens - cached
         complete = usage.input_tokens is not None and usage.output_tokens is not None
         measurements: tuple[tuple[Counter, float | None, dict[str, str]], ...] = (
             (self._model_requests, 1, {semconv.USAGE: "known" if complete else "unknown"}),
-            (self._model_tokens, usage.input_tokens, {semconv.TOKEN_TYPE: "input"}),
+            (self._model_tokens, fresh, {semconv.TOKEN_TYPE: "input"}),
+            (self._model_tokens, cached, {semconv.TOKEN_TYPE: "cached"}),
             (self._model_tokens, usage.output_tokens, {semconv.TOKEN_TYPE: "output"}),
             (self._model_cost, cost, {semconv.CURRENCY: currency} if currency else {}),
         )
@@ -175,6 +180,10 @@ class Meters:
                 self._begin_steps(counter, attributes)
                 attributes[semconv.LOOP_OR_WORK] = _STEPS[is_loop]
                 self._record(counter.add, number, attributes, context)
+
+    def inference(self, usage: Usage, operation: str, provider: str, context: Context) -> None:
+        """Count the tokens of a model request as the GenAI conventions do."""
+        self.genai.inference(usage, self._models[shown_model(usage.model)], operation, provider, context)
 
     def _begin_steps(self, counter: Counter, attributes: Mapping[str, str]) -> None:
         """Begin the series of both kinds of step at zero, so that the first step of a loop is an increase."""

@@ -40,6 +40,13 @@ logger = logging.getLogger("otel_loopguard")
 _LAUNCHER = "opentelemetry.instrumentation.auto_instrumentation"
 """The module that `opentelemetry-instrument` loads into each program."""
 _DISTRO = "opentelemetry.distro"
+_MEASURED = (
+    semconv.OPERATION_EXECUTE_TOOL,
+    semconv.OPERATION_INVOKE_AGENT,
+    semconv.OPERATION_CHAT,
+    semconv.OPERATION_GENERATE_CONTENT,
+)
+"""The operations of which we record the metrics of the GenAI conventions."""
 
 
 @dataclass(frozen=True, slots=True)  # its fields are read faster than those of a tuple
@@ -94,8 +101,7 @@ class Providers:
 
         Not set until a request to a model was read.
         """
-        operations = (semconv.OPERATION_EXECUTE_TOOL, semconv.OPERATION_INVOKE_AGENT)
-        self.unmeasured: set[str] = set() if settings.genai_metrics else set(operations)
+        self.unmeasured: set[str] = set() if settings.genai_metrics else set(_MEASURED)
         """The operations that we do not measure: the settings say so, or another instrumentation measures them."""
         self.first_call_seen = False
         self.greet: Callable[[], object] | None = None

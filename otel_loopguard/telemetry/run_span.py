@@ -38,7 +38,7 @@ class RunSpan(InContext):
         self._scope = scope
         self._span = span
         self._began = began
-        self._calls_before = scope.turn.calls
+        self._calls_before, self._requests_before = scope.turn.calls, scope.turn.own_ledger.requests
         self.around = around
         self.inside = trace.set_span_in_context(span, around)
         """The context with the span."""
@@ -94,9 +94,11 @@ class RunSpan(InContext):
         ended = max(self._began, time_ns() - int(idle * 1e9))
         self._span.end(ended)
         if semconv.OPERATION_INVOKE_AGENT not in self._providers.unmeasured:
-            calls = self._scope.turn.calls - self._calls_before
-            seconds, agent = (ended - self._began) / 1e9, self._scope.agent_name
-            self._providers.outlets().meters.genai.agent_ran(seconds, calls, agent, error_type, self.inside)
+            turn, seconds, genai = self._scope.turn, (ended - self._began) / 1e9, self._providers.outlets().meters.genai
+            genai.agent_ran(
+                seconds, self._scope.agent_name, error_type, self.inside,
+                calls=turn.calls - self._calls_before, requests=turn.own_ledger.requests - self._requests_before,
+            )  # fmt: skip
 
 
 def _spent(ledger: Ledger) -> dict[str, int | float]:

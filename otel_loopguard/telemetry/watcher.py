@@ -225,11 +225,12 @@ class SpanWatcher:
         """
         operation = _operation(span)
         is_agent, is_tool = operation == semconv.OPERATION_INVOKE_AGENT, operation == semconv.OPERATION_EXECUTE_TOOL
+        is_request = operation in (semconv.OPERATION_CHAT, semconv.OPERATION_GENERATE_CONTENT)
         of_protocol = _MCP_METHOD in attributes_of(span)
         scope = current_scope()
         if is_agent and scope is not None and scope.turn.span is not None:
             scope.turn.span.drop()
-        if is_agent or (is_tool and not of_protocol and not self._patched(_scope_of(span))):
+        if is_agent or is_request or (is_tool and not of_protocol and not self._patched(_scope_of(span))):
             self._providers.unmeasured.add(operation)
 
     def _identity(self, span: ReadableSpan, turn: Turn, call: ToolCall, record: Record | None) -> dict[str, Any]:

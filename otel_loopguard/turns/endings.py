@@ -41,6 +41,7 @@ def move(turn: Turn, into: Turn) -> None:
     """Note that a turn has turned out to be a part of another one: it has no end and no span of its own."""
     if turn.span is not None:
         turn.span.drop()
+    into.spend(turn.ledger)
     into.ending = into.ending or Ending()
     if turn.ending is not None:
         turn.ending.moved_to = into.ending

@@ -105,6 +105,15 @@ def test_calls_have_spans_and_are_counted(agent: Asker, recording: Recording) ->
     assert recording.counted(semconv.METRIC_TURNS_ENDED) == 1
 
 
+def test_the_tools_of_mcp_servers_are_extensions(claude_code: ClaudeCode, recording: Recording) -> None:
+    """They are known by their names."""
+    claude_code.prompt()
+    claude_code.call("mcp__echo__read_note", {"text": "a"}, "the text")
+    claude_code.call("Read", {"path": "a.txt"}, "the text")
+    types = [(span.attributes or {})[semconv.TOOL_TYPE] for span in recording.spans]
+    assert types == [semconv.TYPE_EXTENSION, semconv.TYPE_FUNCTION]
+
+
 def test_a_call_in_an_unknown_form_runs(recording: Recording) -> None:
     """The answer is empty, and the fault is counted."""
     assert recording.runtime is not None

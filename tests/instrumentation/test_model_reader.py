@@ -240,6 +240,25 @@ def test_tokens_are_booked_as_loop_or_work(obeyed: Ran) -> None:
     assert counted(semconv.METRIC_MODEL_TOKENS) > 0
 
 
+def test_the_tokens_of_the_conventions_are_those_that_the_provider_has_counted(obeyed: Ran) -> None:
+    """Each request counts once, whether it was a step of a loop or work."""
+    used = [one.answer["usage"] for one in obeyed.server.exchanges]
+    labels = {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.provider.name": "openai",
+        "gen_ai.request.model": "gpt-4.1",
+        "gen_ai.token.modality": "unknown",
+    }
+    counted = {
+        semconv.METRIC_INPUT_TOKENS: sum(one["prompt_tokens"] for one in used),
+        semconv.METRIC_OUTPUT_TOKENS: sum(one["completion_tokens"] for one in used),
+        semconv.METRIC_CACHE_READ_TOKENS: 0,
+    }
+    for metric, tokens in counted.items():
+        (point,) = obeyed.recording.points(metric)
+        assert (point.value, dict(point.attributes)) == (tokens, labels)
+
+
 def test_the_log_of_an_observed_run_names_what_the_guard_can_do() -> None:
     """A call whose result is read in a request is never refused: the model is told, then asked for an answer."""
     log = "\n".join(ran(Looping(READ, rounds=5), policy=Policy(action="observe")).log)

@@ -50,6 +50,22 @@ def test_every_trip_is_counted_by_mode(stack: Stack, make_application: Callable[
     expect_trips(stack, "counted", agent)
 
 
+def test_tokens_have_the_names_of_the_conventions(stack: Stack, make_application: Callable[..., Application]) -> None:
+    """A query of the conventions' own guide has the same sums as ours, whose kinds of tokens add up."""
+    agent = make_application(stack.collector, "tokens")
+    for _ in range(7):
+        agent.reply(900, 500, 80)
+    agent.flush()
+
+    counted = {"input_tokens": 6_300.0, "output_tokens": 560.0, "cache_read_input_tokens": 3_500.0}
+    for name, tokens in counted.items():
+        of_model = f'gen_ai_client_inference_usage_{name}_total{{job="tokens",gen_ai_provider_name="openai"}}'
+        seen = partial(stack.prometheus.by, "gen_ai_request_model", of_model)
+        wait_until(f"{name} shows {tokens}", partial(equals, seen, {"gpt-5": tokens}))
+    ours = partial(stack.prometheus.by, "loopguard_token_type", 'loopguard_model_tokens_total{job="tokens"} > 0')
+    wait_until("ours show them", partial(equals, ours, {"input": 2_800, "cached": 3_500, "output": 560}))
+
+
 @pytest.mark.parametrize("metrics", [True, False])
 def test_turns_with_a_loop_are_counted_exactly(
     stack: Stack, make_application: Callable[..., Application], metrics: bool

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -14,14 +15,22 @@ from opentelemetry.trace import INVALID_SPAN_CONTEXT
 
 import otel_loopguard as loopguard
 from otel_loopguard import Policy, semconv
+from otel_loopguard.engine.ledger import REQUEST_SENT
+from otel_loopguard.instrumentation.model_api import Sent
+from otel_loopguard.instrumentation.models.anthropic import MESSAGES
+from otel_loopguard.instrumentation.models.google_genai import GENERATE_CONTENT
+from otel_loopguard.instrumentation.models.openai_chat import CHAT
+from otel_loopguard.instrumentation.models.openai_responses import RESPONSES
 from otel_loopguard.telemetry import genai_meters
 from otel_loopguard.telemetry.run_span import RunSpan
 from otel_loopguard.telemetry.settings import Settings
 from otel_loopguard.testing import ScriptedAgent, guarded
+from otel_loopguard.turns.messages import Reply
 from otel_loopguard.turns.scope import Scope
 from tests.telemetry.agents import look, stuck
 
 if TYPE_CHECKING:
+    from otel_loopguard.instrumentation.model_api import Dialect
     from otel_loopguard.testing import Recording
 
 TAKES_BOUNDS = "explicit_bucket_boundaries_advisory" in inspect.signature(Meter.create_histogram).parameters
@@ -32,6 +41,8 @@ METRICS = (
     semconv.METRIC_INVOKE_AGENT_DURATION,
     semconv.METRIC_INVOKE_AGENT_TOOL_CALLS,
 )
+TOKENS = (semconv.METRIC_INPUT_TOKENS, semconv.METRIC_OUTPUT_TOKENS, semconv.METRIC_CACHE_READ_TOKENS)
+USED = Reply(input_tokens=900, output_tokens=80, cached_tokens=500)
 
 
 def series(recording: Recording, metric: str = METRICS[0]) -> list[dict[str, Any]]:
@@ -48,6 +59,18 @@ def run_agent(recording: Recording, calls: int = 0, error: Exception | None = No
     assert run is not None
     turn.current.history.calls += calls
     run.end(error)
+
+
+def infer(recording: Recording, reply: Reply = USED, dialect: Dialect = CHAT) -> None:
+    """Make a request to a model in a turn, as the patched method of a client does, and get this reply."""
+    runtime, sending = recording.runtime, replace(dialect, reply=lambda _: reply)
+    assert runtime is not None
+    body = {"messages": [], "input": [], "contents": []}
+    with loopguard.turn():
+        exchange = runtime.reader.open(Sent(sending, body, "gpt-5", lambda _: ((), {}), lambda whole, _: whole))
+        exchange.judge_calls()
+        exchange.prepare(lambda: loopguard.ToolLoopError, (), {})
+        exchange.whole(None)
 
 
 def test_the_duration_of_a_call_is_that_of_its_span() -> None:
@@ -108,13 +131,84 @@ def test_a_run_is_measured_with_its_span() -> None:
         assert (dict(calls.attributes), calls.sum, calls.count) == (agent, 8, 2)
 
 
+def test_the_numbers_of_a_run_have_the_bounds_of_the_conventions() -> None:
+    """Those of calls and of model requests are doubled from 1 to 128."""
+    with guarded() as recording:
+        assert recording.runtime is not None
+        turn = recording.runtime.guard.turn()
+        run = RunSpan.start(recording.runtime.providers, Scope(turn, agent_name="planner"))
+        assert run is not None
+        turn.spend(REQUEST_SENT)
+        run.end(None)
+        for metric in (semconv.METRIC_INVOKE_AGENT_TOOL_CALLS, semconv.METRIC_INVOKE_AGENT_INFERENCE_CALLS):
+            (point,) = recording.points(metric)
+            assert dict(point.attributes) == {"gen_ai.agent.name": "planner"}
+            if TAKES_BOUNDS:
+                assert point.explicit_bounds == (1, 2, 4, 8, 16, 32, 64, 128)
+
+
 def test_they_can_be_switched_off() -> None:
     """By a setting; the others are recorded all the same."""
     with guarded(settings=Settings(genai_metrics=False)) as recording:
         stuck()
         run_agent(recording)
-        assert [recording.points(metric) for metric in METRICS] == [[], [], []]
+        infer(recording)
+        assert [recording.points(metric) for metric in (*METRICS, *TOKENS)] == [[]] * 6
         assert recording.counted(semconv.METRIC_TOOL_CALLS) == 3
+        assert recording.counted(semconv.METRIC_MODEL_TOKENS) == 980
+
+
+@pytest.mark.parametrize(
+    ("dialect", "operation", "provider"),
+    [
+        (CHAT, "chat", "openai"),
+        (RESPONSES, "chat", "openai"),
+        (MESSAGES, "chat", "anthropic"),
+        (GENERATE_CONTENT, "generate_content", "gcp.gen_ai"),
+    ],
+)
+def test_the_tokens_of_a_request_name_its_api_and_model(dialect: Dialect, operation: str, provider: str) -> None:
+    """The input with the cached part, that part alone, and the output; what a provider does not tell is zero."""
+    with guarded() as recording:
+        infer(recording, dialect=dialect)
+        infer(recording, Reply(), dialect)
+        labels = {
+            "gen_ai.operation.name": operation,
+            "gen_ai.provider.name": provider,
+            "gen_ai.request.model": "gpt-5",
+            "gen_ai.token.modality": "unknown",
+        }
+        found = [(point.value, dict(point.attributes)) for metric in TOKENS for point in recording.points(metric)]
+        assert found == [(900, labels), (80, labels), (500, labels)]
+
+
+@pytest.mark.parametrize("around", [True, False])
+def test_tokens_that_another_instrumentation_measures_are_not_measured_twice(around: bool) -> None:
+    """Its span is around the request, or one was before. The guard's own tokens, as loop or work, are counted on."""
+    with guarded() as recording:
+        tracer = recording.tracer_provider.get_tracer("opentelemetry.instrumentation.openai")
+        with tracer.start_as_current_span("chat gpt-5", attributes={"gen_ai.operation.name": "chat"}):
+            if around:
+                infer(recording)
+        if not around:
+            infer(recording)
+        assert [recording.points(metric) for metric in TOKENS] == [[], [], []]
+        assert recording.counted(semconv.METRIC_MODEL_TOKENS) == 980
+        infer(recording, dialect=GENERATE_CONTENT)
+        assert [recording.counted(metric) for metric in TOKENS] == [900, 80, 500]
+
+
+def test_a_fault_of_the_metrics_loses_nothing_of_a_reply(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The request is booked all the same; the fault is counted."""
+
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(genai_meters.GenAIMeters, "inference", fail)
+    with guarded() as recording:
+        infer(recording)
+        assert recording.counted(semconv.METRIC_MODEL_TOKENS) == 980
+        assert recording.counted(semconv.METRIC_INTERNAL_ERRORS, loopguard__site="usage.book") == 1
 
 
 @pytest.mark.parametrize("around", [True, False])
@@ -200,7 +294,7 @@ def test_series_are_bounded() -> None:
         assert recording.runtime is not None
         genai = recording.runtime.providers.outlets().meters.genai
         for number in range(1_000):
-            genai.tool_ran((1.0, f"tool {number}", "planner", None, INVALID_SPAN_CONTEXT))
+            genai.tool_ran((1.0, f"tool {number}", "function", "planner", None, INVALID_SPAN_CONTEXT))
         found = series(recording)
         assert len(found) == 201
         assert found[-1] == {

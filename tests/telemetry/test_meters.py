@@ -206,14 +206,16 @@ def series(recording: Recording, metric: str) -> dict[frozenset[tuple[str, Any]]
 
 
 def test_model_requests_are_counted_by_step_and_model() -> None:
-    """Tokens of input and output, requests and their cost."""
+    """Tokens of input, of the cache and of output, which add up, requests and their cost."""
     with guarded(PRICED) as recording:
         book(recording, Usage("gpt-5", 1_000, 100))
-        book(recording, Usage("gpt-5", 2_000, 50), is_loop=True)
+        book(recording, Usage("gpt-5", 2_000, 50, 1_500), is_loop=True)
         book(recording, Usage("claude", 30, 4), is_loop=True)
         counted, step = recording.counted, {"gen_ai__request__model": "gpt-5", "loopguard__step": "loop"}
-        assert counted(semconv.METRIC_MODEL_TOKENS, gen_ai__token__type="input", **step) == 2_000
-        assert counted(semconv.METRIC_MODEL_TOKENS, gen_ai__token__type="output", **step) == 50
+        tokens = {"input": 500, "cached": 1_500, "output": 50}
+        for of_type, number in tokens.items():
+            assert counted(semconv.METRIC_MODEL_TOKENS, loopguard__token__type=of_type, **step) == number
+        assert counted(semconv.METRIC_MODEL_TOKENS, **step) == sum(tokens.values())
         assert counted(semconv.METRIC_MODEL_TOKENS, loopguard__step="work") == 1_100
         assert counted(semconv.METRIC_MODEL_REQUESTS, loopguard__usage="known", **step) == 1
         assert counted(semconv.METRIC_MODEL_COST, **step) == pytest.approx(0.0045)
@@ -235,7 +237,7 @@ def test_the_first_step_of_a_loop_is_an_increase() -> None:
         book(recording, Usage("gpt-5", 1_000, 100))
         metrics = (semconv.METRIC_MODEL_TOKENS, semconv.METRIC_MODEL_REQUESTS, semconv.METRIC_MODEL_COST)
         before = [series(recording, metric) for metric in metrics]
-        assert [len(found) for found in before] == [4, 2, 2]
+        assert [len(found) for found in before] == [6, 2, 2]
         book(recording, Usage("gpt-5", 1_000, 100), is_loop=True)
         assert [series(recording, metric).keys() for metric in metrics] == [found.keys() for found in before]
 

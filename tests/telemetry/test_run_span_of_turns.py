@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from typing import TYPE_CHECKING, Any
 
 import openai
@@ -11,11 +13,12 @@ from opentelemetry.sdk.trace.sampling import ParentBasedTraceIdRatio
 from opentelemetry.trace import StatusCode
 
 import otel_loopguard as loopguard
-from otel_loopguard import semconv
+from otel_loopguard import Policy, semconv
 from otel_loopguard.instrumentation.agent_run import AgentRun, run_plain
 from otel_loopguard.instrumentation.targets import RunTarget
 from otel_loopguard.testing import guarded
 from otel_loopguard.turns.runs import RunInfo
+from tests.models.conversation import RejectedError
 from tests.models.scripts import Looping, Working, call
 from tests.models.server import Server
 from tests.store.memory import FlakyStore
@@ -27,6 +30,7 @@ if TYPE_CHECKING:
     from opentelemetry.sdk.trace.sampling import Sampler
 
     from otel_loopguard.testing import Recording
+    from tests.models.conversation import Asked, Reply
     from tests.models.scripts import Script
 
 TOOLS: Any = [{"type": "function", "function": {"name": "read_file", "parameters": {"type": "object"}}}]
@@ -49,8 +53,14 @@ def of_turns(recording: Recording) -> list[ReadableSpan]:
 
 def ask(script: Script) -> None:
     """Run a loop over a client of a scripted model, until that answers."""
-    messages: list[Any] = [{"role": "user", "content": "a question"}]
-    with Server(script).running() as server, openai.OpenAI(base_url=f"{server.url}/v1", api_key="local") as client:
+    with Server(script).running() as server:
+        ask_server(server)
+
+
+def ask_server(server: Server, question: str = "a question") -> None:
+    """Run a loop over a client of a server, until the model answers."""
+    messages: list[Any] = [{"role": "user", "content": question}]
+    with openai.OpenAI(base_url=f"{server.url}/v1", api_key="local", max_retries=0) as client:
         while True:
             made = client.chat.completions.create(model="gpt-4.1", messages=messages, tools=TOOLS).choices[0].message
             messages.append(made.model_dump(exclude_none=True))
@@ -104,6 +114,59 @@ def test_a_turn_has_one_span_with_its_end_around_its_calls(
     assert span.start_time is not None
     assert span.end_time is not None
     assert all(span.start_time <= (one.start_time or 0) and (one.end_time or 0) <= span.end_time for one in calls)
+
+
+def requests_of_runs(recording: Recording) -> list[tuple[int, int]]:
+    """The numbers of runs and of their model requests, of each series."""
+    points = recording.points(semconv.METRIC_INVOKE_AGENT_INFERENCE_CALLS)
+    return [(point.count, point.sum) for point in points]
+
+
+def test_the_requests_of_a_turn_are_those_that_its_model_got() -> None:
+    """Also of turns at once, in one block: no request is lost or counted twice."""
+    observing = guarded(Policy(action="observe"))  # so many equal calls in a turn are a loop
+    with observing as recording, Server(Working(call("read_file", path="a"))).running() as server:
+        with loopguard.turn(), ThreadPoolExecutor(16) as pool:
+            questions = [f"task-{number}: q" for number in range(64)]
+            asked = [pool.submit(copy_context().run, ask_server, server, question) for question in questions]
+            assert all(one.result() is None for one in asked)
+        assert requests_of_runs(recording) == [(1, len(server.exchanges))] == [(1, 128)]
+        ask_server(server, "task-64: q")
+        assert requests_of_runs(recording) == [(2, 130)]
+
+
+def test_a_request_that_fails_is_one_of_the_turn() -> None:
+    """The conventions count it, too."""
+
+    def script(_: Asked) -> Reply:
+        raise RejectedError("no")
+
+    with guarded() as recording:
+        with pytest.raises(openai.BadRequestError), loopguard.turn():
+            ask(script)
+        assert requests_of_runs(recording) == [(1, 1)]
+
+
+def test_a_turn_without_a_known_request_has_no_number_of_them() -> None:
+    """The client of its agent is not read: zero would be wrong."""
+    with guarded() as recording:
+        block()
+        assert recording.counted(semconv.METRIC_INVOKE_AGENT_TOOL_CALLS) == 1
+        assert requests_of_runs(recording) == []
+
+
+def test_a_request_inside_a_call_is_one_of_the_agent_in_it() -> None:
+    """The agent around that call has not made it."""
+
+    @loopguard.tool
+    def ask_expert() -> None:
+        ask(Working())
+
+    with guarded() as recording:
+        with loopguard.turn():
+            ask(Working(call("read_file", path="a")))
+            ask_expert()
+        assert requests_of_runs(recording) == [(1, 2)]
 
 
 @pytest.mark.parametrize("place", ["around", "inside"])

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import otel_loopguard as loopguard
+from otel_loopguard import Ledger
 from otel_loopguard.instrumentation.agent_run import AgentRun, async_generator_of_run, run_async, run_plain
 from otel_loopguard.instrumentation.targets import RunTarget
 from otel_loopguard.testing import guarded
@@ -50,7 +51,7 @@ def test_a_run_of_a_framework_is_the_last_turn_once_it_is_over() -> None:
             assert run_plain(opened(recording, conversation_id="c"), ended_as) is None
             last = loopguard.last_turn()
             assert last is not None
-            assert last[1:] == ("answered", 0, "c")
+            assert last == (last.id, "answered", 0, "c", Ledger())
             with pytest.raises(ZeroDivisionError):
                 run_plain(opened(recording), lambda: 1 / 0)
             assert ended_as() == "failed"

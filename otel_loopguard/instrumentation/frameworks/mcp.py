@@ -99,7 +99,8 @@ def _read(instance: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Re
     listed = listing.tools.get(name, _UNLISTED)
     known = listing.tools if listing.complete else None
     arguments = args[1] if len(args) > 1 else kwargs.get("arguments")
-    return Reading(ToolCall(name, arguments, known_tools=known, hints=listed.hints), session=session, note=listed)
+    call = ToolCall(name, arguments, known_tools=known, hints=listed.hints)
+    return Reading(call, session=session, note=listed, of_mcp=True)
 
 
 def _outcome(reading: Reading, result: Any) -> Outcome:

@@ -76,6 +76,7 @@ def _read(instance: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Re
         ToolCall(tool.name, arguments_of(kwargs["arguments"]), context.tool_call_id, (tool.name,), hints),
         agent_name=getattr(getattr(context, "agent", None), "name", None),
         note=_Place(tool, context),
+        of_mcp=getattr(getattr(tool, "_tool_origin", None), "type", None) == "mcp",
     )
 
 

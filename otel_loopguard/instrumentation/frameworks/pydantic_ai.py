@@ -67,6 +67,7 @@ def _reading(manager: Any, call: Any, tool: Any, context: Any, native_span: Nati
     if answers:
         active_runtime.add_answer_tools(answers)
     metadata = (None if tool is None else getattr(tool.tool_def, "metadata", None)) or {}
+    of_mcp = "annotations" in metadata
     hints = hints_of(metadata.get("annotations"))
     return Reading(
         ToolCall(call.tool_name, arguments_of(call.args), call.tool_call_id, manager.tools, hints),
@@ -75,7 +76,8 @@ def _reading(manager: Any, call: Any, tool: Any, context: Any, native_span: Nati
         run_id=context.run_id,
         # Its own instrumentation is optional, and set for each agent.
         native_span=if_recorded(context.tracer, native_span),
-        note="annotations" in metadata,  # a tool of an MCP server
+        note=of_mcp,
+        of_mcp=of_mcp,
     )
 
 

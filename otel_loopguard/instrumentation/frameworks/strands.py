@@ -72,6 +72,7 @@ def _read(_: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Reading |
         agent_name=getattr(agent, "name", None),
         native_span=NativeSpan.INNER if getattr(span, "is_recording", bool)() else NativeSpan.NONE,
         note=results,  # the framework's, for the model: in some versions of all calls of a message
+        of_mcp=tool is not None,
     )
 
 

@@ -185,6 +185,7 @@ MESSAGES = Dialect(
     only=lambda body, tool: {**body, "tool_choice": {"type": "tool", "name": tool}},
     reply=_reply,
     collector=_Events,
+    provider="anthropic",
 )
 
 CLIENT = ModelClient(

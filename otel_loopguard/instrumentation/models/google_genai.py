@@ -9,6 +9,7 @@ import json
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from otel_loopguard import semconv
 from otel_loopguard.instrumentation.model_api import Dialect, ModelClient, Sent
 from otel_loopguard.instrumentation.model_request import (
     async_request_wrapper,
@@ -170,6 +171,8 @@ GENERATE_CONTENT = Dialect(
     only=_only,
     reply=_reply,
     collector=_Chunks,
+    operation=semconv.OPERATION_GENERATE_CONTENT,
+    provider="gcp.gen_ai",
 )
 
 # --- the client --------------------------------------------------------------------------------------------------

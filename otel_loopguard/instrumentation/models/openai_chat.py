@@ -188,4 +188,5 @@ CHAT = Dialect(
     only=_only,
     reply=_reply,
     collector=_Pieces,
+    provider="openai",
 )

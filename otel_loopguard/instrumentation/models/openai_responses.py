@@ -171,4 +171,5 @@ RESPONSES = Dialect(
     reply=_reply,
     collector=_Events,
     is_kept=True,
+    provider="openai",
 )

@@ -66,6 +66,22 @@ async def test_a_server_that_is_a_program() -> None:
         assert recording.outcomes == ["executed", "nudged", "blocked", "blocked", "blocked", "executed"]
 
 
+async def test_the_tools_of_a_server_are_extensions() -> None:
+    """On the span and in the metric, as other instrumentations say it. A function of the program is none."""
+
+    def ping() -> str:
+        return "pong"
+
+    with guarded() as recording:
+        await results(server_of({"ping": ping}), "ping", 1)
+        loopguard.call("look", {}, str)
+        of_type = {"ping": semconv.TYPE_EXTENSION, "look": semconv.TYPE_FUNCTION}
+        seen = [span.attributes or {} for span in recording.spans]
+        seen += [point.attributes for point in recording.points(semconv.METRIC_EXECUTE_TOOL_DURATION)]
+        assert len(seen) == 4
+        assert all(one[semconv.TOOL_TYPE] == of_type[one[semconv.TOOL_NAME]] for one in seen)
+
+
 async def test_arguments_by_position_and_by_keyword_are_the_same_call() -> None:
     """A client may write the same call in several ways."""
 

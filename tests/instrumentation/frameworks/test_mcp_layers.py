@@ -77,6 +77,8 @@ async def test_a_call_through_a_framework_is_one_call(framework: Any) -> None:
         assert names(recording) == ["execute_tool count"] * 5
         assert recording.counted(semconv.METRIC_TOOL_CALLS) == 5
         assert recording.outcomes == ["executed", "nudged", "blocked", "blocked", "blocked"]
+        types = {(span.attributes or {})[semconv.TOOL_TYPE] for span in recording.spans}
+        assert types == {semconv.TYPE_EXTENSION}
 
 
 @each_framework

@@ -153,6 +153,12 @@ class Application:
         usage = Usage("gpt-5") if tokens is None else Usage("gpt-5", tokens, 0)
         self.meters.model_request(usage, cost, "USD", otel_context.get_current(), is_loop=step == "loop")
 
+    def reply(self, read: int, cached: int, written: int) -> None:
+        """Count the tokens of a reply: by kind of step, and as the GenAI conventions do."""
+        usage, context = Usage("gpt-5", read, written, cached), otel_context.get_current()
+        self.meters.model_request(usage, None, "", context, is_loop=False)
+        self.meters.inference(usage, semconv.OPERATION_CHAT, "openai", context)
+
     @property
     def exports(self) -> int:
         """The number of batches of spans that were sent, or are being sent."""

@@ -62,6 +62,7 @@ def _read_node(instance: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) 
         ),
         conversation_id=conversation(config),
         note=_Use(direct=getattr(tool, "return_direct", False), supplied=supplied),
+        of_mcp=_of_mcp(tool),
     )
 
 
@@ -103,6 +104,11 @@ def _hints(tool: Any) -> Hints | None:
     return hints_of(metadata) if metadata else None
 
 
+def _of_mcp(tool: Any) -> bool:
+    """Return True if the function of the tool is LangChain's own that calls an MCP server."""
+    return getattr(getattr(tool, "coroutine", None), "__module__", None) == "langchain_mcp_adapters.tools"
+
+
 def _read_tool(instance: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Reading:
     arguments = args[0] if args else kwargs.get("tool_input")
     name, known = instance.name, (instance.name,)
@@ -115,6 +121,7 @@ def _read_tool(instance: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) 
         conversation_id=conversation(kwargs.get("config")),
         # Only AgentExecutor passes ``verbose``; it gives plain results to its model.
         note=_Use(instance.return_direct, text="verbose" in kwargs, missing=name != instance.name),
+        of_mcp=_of_mcp(instance),
     )
 
 
