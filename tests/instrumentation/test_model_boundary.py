@@ -53,7 +53,7 @@ def test_a_request_that_a_client_has_read_is_the_clients() -> None:
 def test_a_boundary_below_another_one_is_the_same_request() -> None:
     """A model that hands its request on to another model."""
     with guarded():
-        assert asked(lambda: boundary(hear)(Original(lambda: (7, 2), None))()) == ONE
+        assert asked(boundary(hear)(Original(lambda: (7, 2), None))) == ONE
 
 
 def test_a_request_that_fails_was_sent() -> None:
