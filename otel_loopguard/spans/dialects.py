@@ -10,6 +10,7 @@ process: they are fingerprinted like the arguments and results of a guarded call
 from __future__ import annotations
 
 import itertools
+import re
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -75,6 +76,19 @@ def _run_outputs(value: Any) -> Any:
     return value["output"] if isinstance(value, dict) and value.keys() == {"output"} else value
 
 
+def _gemini_arguments(value: Any) -> Any:
+    """Return the tool's arguments from a request of Gemini CLI; any other value as it is."""
+    return value.get("args", value) if isinstance(value, dict) else value
+
+
+def _gemini_response(value: Any) -> Any:
+    """Return what the model reads from a call of Gemini CLI, without the call's id; any other value as it is."""
+    try:
+        return [part["functionResponse"]["response"] for part in value["response"]["responseParts"]]
+    except (KeyError, TypeError):
+        return value
+
+
 # --- the table ---------------------------------------------------------------------------------------------------
 
 
@@ -107,6 +121,8 @@ class SpanDialect(NamedTuple):
     """Texts that stand for a hidden value in this dialect only."""
     hides_as_empty: bool = False
     """True if ``{}`` stands for hidden arguments, too. It is a value where the span shows the result."""
+    in_logs: bool = False
+    """True if the program's calls are read in its log records (``otlp_logs``), and these spans are none."""
     not_tools: frozenset[str] = frozenset()
     """Names in place of a tool's that mean: this span is no tool call."""
 
@@ -168,6 +184,17 @@ DIALECTS: Final = (
         results=("ai.toolCall.result",),
         call_id=("ai.toolCall.id",),
     ),
+    SpanDialect("Claude Code", ("span.type", ("tool",)), in_logs=True),
+    SpanDialect(
+        "Gemini CLI",
+        (semconv.OPERATION_NAME, ("tool_call",)),
+        tool=(semconv.TOOL_NAME,),
+        arguments=("gen_ai.input.messages",),
+        results=("gen_ai.output.messages",),
+        call_id=("gen_ai.tool.call_id",),
+        open_arguments=_gemini_arguments,
+        open_result=_gemini_response,
+    ),
     SpanDialect(
         "Vertex AI and ADK",
         _GENAI_SIGN,
@@ -199,7 +226,7 @@ DIALECTS: Final = (
 )
 
 AGENTS: Final = {
-    semconv.OPERATION_NAME: ("invoke_agent", "invoke_workflow"),
+    semconv.OPERATION_NAME: ("invoke_agent", "invoke_workflow", "agent_call"),
     "traceloop.span.kind": ("workflow", "agent"),
     "openinference.span.kind": ("AGENT",),
     "langfuse.observation.type": ("agent",),
@@ -225,6 +252,10 @@ _EXCEPTION_EVENT: Final = ("exception", "exception.message")
 _LONGEST_HIDDEN = 256
 _LONGEST_PARSED = 1 << 20
 _DEEPEST = 4
+_ADDED = re.compile(
+    r"(?<=<shellId: )\d+|(?<=Process Group PGID: )\d+|(?<=Chunk ID: )\w+|(?<=Wall time: )[\d.]+(?= seconds)"
+)
+_BEFORE_ADDED = ("shellId: ", "PGID: ", "Chunk ID: ", "Wall time: ")
 _NO_DIGITS = str.maketrans("0123456789", "ghijklmnop")
 _numbers = itertools.count()
 
@@ -303,6 +334,8 @@ def open_tool_name(name: str, attributes: Mapping[str, Any]) -> str | None:
 
 def _tool(rows: tuple[SpanDialect, ...], name: str, attributes: Mapping[str, Any]) -> str | None:
     for row in rows:
+        if row.in_logs:
+            return None
         found = ""
         for key in row.tool:
             if isinstance(value := attributes.get(key), str):
@@ -416,6 +449,7 @@ def _parsed(value: Any, hidden: frozenset[str] = frozenset()) -> Any:
             text = value.strip()
             if text in _HIDDEN or text in hidden or text.startswith(_SCRUBBED):
                 return None
+        value = without_added(value)
         if value[:1] in "{[" and len(value) <= _LONGEST_PARSED:
             try:
                 return orjson.loads(value)
@@ -424,6 +458,11 @@ def _parsed(value: Any, hidden: frozenset[str] = frozenset()) -> Any:
                 return value  # a text that only begins like an object
         return value
     return None if isinstance(value, (list, tuple)) and not value else value
+
+
+def without_added(text: str) -> str:
+    """Return a text without the numbers that coding agents write into each result anew: Copilot's, Gemini's, Codex'."""
+    return _ADDED.sub("", text) if any(one in text for one in _BEFORE_ADDED) else text
 
 
 def _tool_message(value: Any, depth: int = 0) -> Any:

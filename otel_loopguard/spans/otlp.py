@@ -245,7 +245,7 @@ class RecordedCall(NamedTuple):
 def spans_of(line: Mapping[str, Any], ancestry: Ancestry) -> Iterator[ToolSpan | ModelSpan]:
     """Yield the tool calls and the model requests of one parsed line. Add every span to ``ancestry``."""
     for resource in line["resourceSpans"]:
-        service = Service.of(_attributes(resource.get("resource", {})))
+        service = Service.of(attributes_of(resource.get("resource", {})))
         for scope in resource.get("scopeSpans", ()):
             name = str(scope.get("scope", {}).get("name", ""))
             for span in scope.get("spans", ()):
@@ -257,9 +257,9 @@ def spans_of(line: Mapping[str, Any], ancestry: Ancestry) -> Iterator[ToolSpan |
 def _read_span(
     span: Mapping[str, Any], scope: str, service: Service, ancestry: Ancestry
 ) -> ToolSpan | ModelSpan | None:
-    attributes = _attributes(span)
+    attributes = attributes_of(span)
     own = (scope == semconv.SCOPE or semconv.TURN_ID in attributes) and semconv.ARGUMENTS_HASH in attributes
-    start, end = _time(span.get("startTimeUnixNano", 0)), _time(span.get("endTimeUnixNano", 0))
+    start, end = time_of(span.get("startTimeUnixNano", 0)), time_of(span.get("endTimeUnixNano", 0))
     name, trace = str(span.get("name", "")), str(span.get("traceId", ""))
     ids = str(span.get("spanId", "")), str(span.get("parentSpanId", ""))
     is_server = span.get("kind") in _SERVER
@@ -280,7 +280,7 @@ def _read_span(
         usage = usage_of_request(attributes)
         return None if usage is None else ModelSpan(trace, start, end, usage, *ids, conversation, service)
     status = span.get("status", {})
-    events = [(str(event.get("name", "")), _attributes(event)) for event in span.get("events", ())]
+    events = [(str(event.get("name", "")), attributes_of(event)) for event in span.get("events", ())]
     failed, description = status.get("code") in _FAILED, status.get("message") or None
     view = SpanView(name, attributes, events, failed, description, is_server)
     return ToolSpan(trace, found, (0, start), start, end, False, trace, view, *ids, conversation, service, scope)  # noqa: FBT003 - a field
@@ -301,7 +301,8 @@ def add_around(  # noqa: PLR0917 - the facts of a span; it is called once a span
     ancestry.add(trace, span, parent if is_plain else SpanAround(parent, conversation, agent, tool))
 
 
-def _attributes(item: Mapping[str, Any]) -> dict[str, Any]:
+def attributes_of(item: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the attributes of a resource, a span, an event or a log record."""
     return {pair["key"]: _value(pair.get("value", {})) for pair in item.get("attributes", ())}
 
 
@@ -318,7 +319,8 @@ def _value(value: Mapping[str, Any]) -> Any:
     return None
 
 
-def _time(nanoseconds: Any) -> int:
+def time_of(nanoseconds: Any) -> int:
+    """Return a time in nanoseconds. Raise ``ValueError`` if it is none."""
     found = int(nanoseconds)
     if not 0 <= found < _END_OF_TIME:
         raise ValueError("a time must have 64 bits")

@@ -1,4 +1,4 @@
-"""Read tool calls and model requests from OTLP messages in protobuf, as ``otlp`` reads them from lines of JSON.
+"""Read tool calls and model requests from OTLP messages in protobuf, as they are read from lines of JSON.
 
 Most spans of a message are neither, so only the values of the attributes that are read are decoded.
 """
@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from opentelemetry.proto.logs.v1.logs_pb2 import LogsData
 from opentelemetry.proto.trace.v1.trace_pb2 import TracesData
 
 from otel_loopguard import semconv
-from otel_loopguard.spans import dialects, model_requests
+from otel_loopguard.spans import dialects, model_requests, otlp_logs
 from otel_loopguard.spans.dialects import CONTENT, READ, SpanView
 from otel_loopguard.spans.otlp import ModelSpan, ToolSpan, add_around
+from otel_loopguard.spans.otlp_logs import LogRecord
 from otel_loopguard.spans.service_name import Service
 
 if TYPE_CHECKING:
@@ -24,9 +26,24 @@ _WANTED = READ | model_requests.READ | {semconv.TURN_ID, semconv.ARGUMENTS_HASH}
 _FAILED, _SERVER = 2, 2
 
 
-def decode(payload: bytes) -> Any:
-    """Return the message of these bytes: TracesData, or ExportTraceServiceRequest, which is encoded alike."""
-    return TracesData.FromString(payload)
+def decode(payload: bytes, *, is_logs: bool = False) -> Any:
+    """Return the message of these bytes: TracesData or LogsData, or a request of the same encoding."""
+    return (LogsData if is_logs else TracesData).FromString(payload)
+
+
+def read_message(message: Any, ancestry: Ancestry) -> Iterator[ToolSpan | ModelSpan]:
+    """Yield the calls of a message: those in its log records, or in its spans, with the model requests there."""
+    is_logs = isinstance(message, LogsData)
+    return otlp_logs.calls_in(_records(message), ancestry) if is_logs else spans_of(message, ancestry)
+
+
+def _records(message: Any) -> Iterator[LogRecord]:
+    for resource in message.resource_logs:
+        service = Service.of(_attributes(resource.resource.attributes))
+        for scope in resource.scope_logs:
+            for one in scope.log_records:
+                time, ids = one.time_unix_nano or one.observed_time_unix_nano, (one.trace_id.hex(), one.span_id.hex())
+                yield LogRecord(_attributes(one.attributes), *ids, time, service, scope.scope.name)
 
 
 def spans_of(message: Any, ancestry: Ancestry) -> Iterator[ToolSpan | ModelSpan]:

@@ -14,7 +14,7 @@ from otel_loopguard.cli.replay.span_buffer import SpanBuffer
 from otel_loopguard.cli.replay.summary import Missing
 from otel_loopguard.cli.replay.workers import Workers
 from otel_loopguard.errors import DOCS
-from otel_loopguard.spans import otlp
+from otel_loopguard.spans import otlp, otlp_logs
 from otel_loopguard.spans.dialects import DIALECTS
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ class InputReader:
             self._report(f"{line.name}:{line.number}", outcome)
 
     def _spans(self, line: SpanLine) -> None:
-        spans = list(otlp.spans_of(line.content, self._buffer.ancestry))
+        spans = list(otlp_logs.read_line(line.content, self._buffer.ancestry))
         for span in spans:
             if isinstance(span, otlp.ModelSpan):
                 self._buffer.add_request(span)

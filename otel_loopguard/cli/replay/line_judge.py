@@ -82,11 +82,11 @@ class LineJudge:
         try:
             if "turns" in found:
                 return self._run(found)
-            if "resourceSpans" in found:
+            if "resourceSpans" in found or "resourceLogs" in found:
                 return SpanLine(found, len(data))
         except MISSHAPEN as error:
             return fault_of(error)
-        return "neither a run (it has no `turns`) nor OTLP (it has no `resourceSpans`)"
+        return "neither a run (it has no `turns`) nor OTLP (it has no `resourceSpans` and no `resourceLogs`)"
 
     def _run(self, found: dict[str, Any]) -> JudgedRun:
         run = recorded_runs.read(found)

@@ -36,8 +36,8 @@ _AHEAD = 3
 """Batches for each worker that may be read before their outcomes are yielded."""
 _MOST_BY_DEFAULT = 8
 """Workers. The process that reads cannot feed more of them."""
-_SPANS = b'{"resourceSpans"'
-"""The usual beginning of a line of spans, which no worker can judge."""
+_SPANS = (b'{"resourceSpans"', b'{"resourceLogs"')
+"""The usual beginnings of a line of spans or of log records, which no worker can judge."""
 _SECONDS_TO_END = 5
 
 

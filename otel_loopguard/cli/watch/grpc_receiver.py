@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections import OrderedDict
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from threading import Event, Lock, Thread
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +30,11 @@ if TYPE_CHECKING:
 OPTION = "--otlp"
 THREADS = 8
 """Messages that are read at once; others wait in their connections."""
-_SERVICE, _METHOD = "opentelemetry.proto.collector.trace.v1.TraceService", "Export"
+_SERVICES = {
+    "opentelemetry.proto.collector.trace.v1.TraceService": False,
+    "opentelemetry.proto.collector.logs.v1.LogsService": True,
+}
+"""The services, and whether they take log records."""
 _GRACE_SECONDS = 5.0
 _TICK_SECONDS = 0.5
 _HANDSHAKE_MILLISECONDS = 10_000
@@ -78,7 +83,7 @@ class _ExportsInProgress:
 
 
 class GrpcReceiver:
-    """A server that takes traces by OTLP over gRPC."""
+    """A server that takes traces and logs by OTLP over gRPC."""
 
     def __init__(
         self,
@@ -104,8 +109,9 @@ class GrpcReceiver:
         ]
         self._server = grpc.server(ThreadPoolExecutor(THREADS, "loopguard-watch-grpc"), options=options)
         # Without serialisers: bytes in, bytes out. A stream of one message can be cancelled while it is read.
-        handlers = {_METHOD: grpc.stream_unary_rpc_method_handler(self._export)}
-        self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(_SERVICE, handlers),))
+        for service, is_logs in _SERVICES.items():
+            handlers = {"Export": grpc.stream_unary_rpc_method_handler(partial(self._export, is_logs=is_logs))}
+            self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, handlers),))
         try:
             port = self._server.add_insecure_port(str(address))
         except RuntimeError as error:
@@ -126,13 +132,13 @@ class GrpcReceiver:
         while not self._over.wait(_TICK_SECONDS):
             self.requests.drop_slow()
 
-    def _export(self, messages: Iterator[bytes], context: Any) -> bytes:
+    def _export(self, messages: Iterator[bytes], context: Any, *, is_logs: bool) -> bytes:
         try:
             with self._judge.budget.share() as share:
                 with self._judge.counting():
                     payload = self._read(messages, context, share)
-                if self._judge.take(payload):
-                    return b""  # an ExportTraceServiceResponse without a complaint
+                if self._judge.take(payload, is_logs=is_logs):
+                    return b""  # a response without a complaint
         except MalformedError as error:
             context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
         except OverBudgetError as error:

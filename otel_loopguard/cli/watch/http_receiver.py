@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 OPTION = "--otlp-http"
 RETRY_SECONDS = 2
 """After so long a sender may try again."""
-PATH = "/v1/traces"
+PATH, LOGS = "/v1/traces", "/v1/logs"
 _PROTOBUF, _JSON = "application/x-protobuf", "application/json"
 MOST_CONNECTIONS = 256
 _GRACE_SECONDS = 5.0
@@ -51,7 +51,7 @@ _INVALID, _UNAVAILABLE = 3, 14
 
 
 class HttpReceiver:
-    """A server that takes traces by OTLP over HTTP."""
+    """A server that takes traces and logs by OTLP over HTTP."""
 
     def __init__(
         self,
@@ -202,14 +202,16 @@ class _Handler(BaseHTTPRequestHandler):
                 with judge.counting():
                     body = self._body(share)
                 connections.works(self._connection)
-                if self.path.partition("?")[0] != PATH:
-                    raise _RefusedError(HTTPStatus.NOT_FOUND, f"this is a receiver of traces: send them to {PATH}")
+                path = self.path.partition("?")[0]
+                if path not in {PATH, LOGS}:
+                    known = f"traces and logs: send them to {PATH} and {LOGS}"
+                    raise _RefusedError(HTTPStatus.NOT_FOUND, f"this is a receiver of {known}")
                 if self._content_type not in {_PROTOBUF, _JSON}:
                     kinds = f"{_PROTOBUF} or {_JSON}"
                     raise _RefusedError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"content-type must be {kinds}")
                 with judge.counting():
                     body = self._unpacked(body, share)
-                if not judge.take(body, is_json=self._is_json):
+                if not judge.take(body, is_json=self._is_json, is_logs=path == LOGS):
                     raise FullError
             finally:
                 self._connection.share = None

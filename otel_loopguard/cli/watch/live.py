@@ -101,8 +101,8 @@ class LiveJudge:
             self._report.refused("slow")
             raise
 
-    def take(self, payload: bytes, *, is_json: bool = False) -> bool:
-        """Take a message: a serialised TracesData or ExportTraceServiceRequest. Return True if it will be judged.
+    def take(self, payload: bytes, *, is_json: bool = False, is_logs: bool = False) -> bool:
+        """Take a message: a serialised TracesData or LogsData, or such a request. Return True if it will be judged.
 
         False: there is no room now, or this is closed. Raise ``MalformedError`` if the message is no OTLP, and
         ``OverBudgetError`` if there can never be room for it.
@@ -112,7 +112,7 @@ class LiveJudge:
             try:
                 with self.counting():
                     self._reserve(share, payload, is_json=is_json)  # before the work of decoding it
-                    content = decoded(payload, is_json=is_json)
+                    content = decoded(payload, is_json=is_json, is_logs=is_logs)
             except FullError:
                 return False
             with self._changed:

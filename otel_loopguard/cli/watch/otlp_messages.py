@@ -10,7 +10,7 @@ import orjson
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]  # the package has no type hints
 
 from otel_loopguard.cli.replay.line_judge import MISSHAPEN
-from otel_loopguard.spans import otlp, otlp_protobuf
+from otel_loopguard.spans import otlp_logs, otlp_protobuf
 from otel_loopguard.spans.ancestry import Ancestry
 
 if TYPE_CHECKING:
@@ -48,21 +48,23 @@ def gunzip(packed: bytes, share: Share) -> bytes:
     return unpacked.getvalue()
 
 
-def decoded(payload: bytes, *, is_json: bool) -> Any:
-    """Decode a message, protobuf or JSON. Raise ``MalformedError`` if it is no OTLP."""
+def decoded(payload: bytes, *, is_json: bool, is_logs: bool) -> Any:
+    """Decode a message, protobuf or JSON, of spans or of log records. Raise ``MalformedError`` if it is no OTLP."""
     try:
-        return _checked(orjson.loads(payload)) if is_json else otlp_protobuf.decode(payload)
+        if is_json:
+            return _checked(orjson.loads(payload), "resourceLogs" if is_logs else "resourceSpans")
+        return otlp_protobuf.decode(payload, is_logs=is_logs)
     except (DecodeError, *MISSHAPEN) as error:
         raise MalformedError(f"the message is no OTLP: {type(error).__name__}") from error
 
 
-def _checked(content: Any) -> Any:
-    """Return a parsed JSON message as it is. Raise one of ``MISSHAPEN`` if it is no OTLP."""
-    if "resourceSpans" not in content and content:
-        raise KeyError("resourceSpans")
-    for _ in otlp.spans_of(_whole(content), Ancestry()):
-        pass
-    return content
+def _checked(content: Any, key: str) -> Any:
+    """Return a parsed message with this key, which an empty one lacks. Raise one of ``MISSHAPEN`` if it is no OTLP."""
+    if key not in content and content:
+        raise KeyError(key)
+    whole = {key: (), **content}
+    spans_of_message(whole, Ancestry())
+    return whole
 
 
 def spans_of_message(content: Any, ancestry: Ancestry) -> tuple[list[ToolSpan | ModelSpan], int]:
@@ -71,11 +73,5 @@ def spans_of_message(content: Any, ancestry: Ancestry) -> tuple[list[ToolSpan | 
     All are added to ``ancestry``.
     """
     before = ancestry.seen
-    is_json = isinstance(content, dict)
-    found = otlp.spans_of(_whole(content), ancestry) if is_json else otlp_protobuf.spans_of(content, ancestry)
-    return list(found), ancestry.seen - before
-
-
-def _whole(content: dict[str, Any]) -> dict[str, Any]:
-    """Return a parsed JSON message with the key that an empty one lacks."""
-    return {"resourceSpans": (), **content}
+    read = otlp_logs.read_line if isinstance(content, dict) else otlp_protobuf.read_message
+    return list(read(content, ancestry)), ancestry.seen - before

@@ -64,7 +64,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--otlp-http",
         metavar="[HOST]:PORT",
         type=_address,
-        help="receive OTLP by HTTP at /v1/traces of this address, protobuf or JSON, plain or gzip",
+        help="receive OTLP by HTTP at /v1/traces and /v1/logs of this address, protobuf or JSON, plain or gzip",
     )
     group.add_argument(
         "--window",

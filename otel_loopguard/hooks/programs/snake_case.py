@@ -9,6 +9,7 @@ import orjson
 
 from otel_loopguard.engine.vocabulary import Outcome, ToolCall
 from otel_loopguard.hooks.events import After, Before, MessageOver, Place, Prompt, SessionOver, Stopping
+from otel_loopguard.spans.dialects import without_added
 
 if TYPE_CHECKING:
     from otel_loopguard.hooks.events import Answer, Event
@@ -16,8 +17,6 @@ if TYPE_CHECKING:
 
 STOPS: Final = ("Stop", "SubagentStop")
 CALLS: Final = ("PreToolUse", "PostToolUse", "PostToolUseFailure")
-_VOLATILE: Final = re.compile(r"(?<=<shellId: )\d+|(?<=Process Group PGID: )\d+")
-"""Numbers that a program writes into each result anew: Copilot's, and Gemini's."""
 _NO_SUCH_TOOL: Final = re.compile(r"Error: No such tool available: |Tool \\?\"[^\"]*\" not found in registry")
 """The result of a call whose tool does not exist, in the words of Claude Code and of Qwen Code."""
 
@@ -37,7 +36,7 @@ def text_of(result: Any) -> str:
     """Return a result as text: what the model reads of it, without the numbers that the program adds."""
     result = _shown(result)
     text = result if isinstance(result, str) else orjson.dumps(result, option=orjson.OPT_SORT_KEYS).decode()
-    return _VOLATILE.sub("", text)
+    return without_added(text)
 
 
 def _shown(result: Any) -> Any:

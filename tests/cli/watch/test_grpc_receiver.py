@@ -16,6 +16,7 @@ from otel_loopguard.cli.watch.address import ListenAddress
 from otel_loopguard.cli.watch.budget import PATIENCE_SECONDS, REQUEST_SECONDS
 from otel_loopguard.cli.watch.grpc_receiver import THREADS, GrpcReceiver
 from otel_loopguard.errors import LoopGuardError
+from tests.spans.coding_agents import as_protobuf, lines
 from tests.stack.harness.process import wait_until
 
 from .messages import call, message
@@ -70,6 +71,17 @@ def test_spans_of_the_sdks_exporter_are_judged(served, kept, compression) -> Non
 
     assert [trip.call for trip in kept.trips] == [1, 2, 3]
     assert kept.all_spans == 5
+
+
+def test_log_records_are_taken_beside_spans(served, kept) -> None:
+    """Those of coding agents, by the service for logs."""
+    judge, receiver, _ = served()
+    with grpc.insecure_channel(str(receiver.address)) as channel:
+        export = channel.unary_unary(METHOD.replace("trace", "logs").replace("Trace", "Logs"))
+        for line in lines("codex"):
+            export(as_protobuf(line), timeout=30)
+    judge.close()
+    assert len(kept.calls) == 11
 
 
 def test_a_full_queue_answers_unavailable(served, kept) -> None:

@@ -22,6 +22,7 @@ from otel_loopguard.cli.watch.budget import PATIENCE_SECONDS, REQUEST_SECONDS
 from otel_loopguard.cli.watch.http_connections import MOST_HEADER
 from otel_loopguard.cli.watch.http_receiver import HttpReceiver
 from otel_loopguard.errors import LoopGuardError
+from tests.spans.coding_agents import as_protobuf, lines
 from tests.stack.harness.process import wait_until
 
 from .messages import as_json, call, message
@@ -143,6 +144,19 @@ def test_json_and_protobuf_are_taken_on_one_connection(served, kept, client) -> 
     assert len(kept.calls) == 3
 
 
+def test_log_records_are_taken_beside_spans(served, kept, client) -> None:
+    """Those of coding agents, in both formats."""
+    judge, receiver = served()
+    (line,) = (line for line in lines("claude-code") if "resourceLogs" in line)
+    sender = client(receiver)
+    assert sender.post(as_protobuf(line), PROTOBUF, "/v1/logs")[0] == 200
+    for other in lines("codex"):
+        assert sender.post(json.dumps(other).encode(), JSON, "/v1/logs")[0] == 200
+    judge.close()
+    assert {one.call.span.service.name for one in kept.calls} == {"claude-code", "codex_exec"}
+    assert len(kept.calls) == 9 + 11
+
+
 def test_a_full_queue_answers_503_with_retry_after(served, kept, client) -> None:
     """After it, a collector tries again at that time. What was refused is not judged."""
     judge, receiver = served(most_bytes=20_000)
@@ -192,6 +206,7 @@ def test_the_sdks_exporter_tries_again_after_503(served, kept) -> None:
         (400, b"{", JSON, "/v1/traces"),
         (400, b"no gzip", {**PROTOBUF, "content-encoding": "gzip"}, "/v1/traces"),
         (400, gzip.compress(b"0123456789" * 99, mtime=0)[:-9], {**PROTOBUF, "content-encoding": "gzip"}, "/v1/traces"),
+        (400, json.dumps({"resourceSpans": []}).encode(), JSON, "/v1/logs"),
         (404, b"", PROTOBUF, "/v1/metrics"),
         (413, gzip.compress(bytes(20_000), mtime=0), {**PROTOBUF, "content-encoding": "gzip"}, "/v1/traces"),
         (413, bytes(20_000), PROTOBUF, "/v1/traces"),
