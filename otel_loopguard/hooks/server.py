@@ -127,14 +127,14 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("content-length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
-        process = parse_qs(self._query).get("interrupt")
-        if ends and process:
+        if ends and self._interrupts:
             self.wfile.flush()
-            interrupt(int(process[0]))
+            interrupt(int(self._interrupts[0]))
 
     @property
-    def _query(self) -> str:
-        return self.path.partition("?")[2]
+    def _interrupts(self) -> list[str]:
+        """The process that gets the signal; empty if none does."""
+        return parse_qs(self.path.partition("?")[2]).get("interrupt", [])
 
     def _answer(self, body: bytes) -> tuple[bytes, bool]:
         *before, name, event = ["", "", *self.path.partition("?")[0].strip("/").split("/")]
@@ -146,7 +146,8 @@ class _Handler(BaseHTTPRequestHandler):
         if not isinstance(told, dict):
             return b"", False
         self.server.owner.last_used = time.monotonic()
-        answer = self.server.judge.answer(program, str(told.get("hook_event_name") or event), told)
+        name = str(told.get("hook_event_name") or event)
+        answer = self.server.judge.answer(program, name, told, interrupts=bool(self._interrupts))
         return orjson.dumps(answer.body) if answer.body else b"", answer.ends
 
     def address_string(self) -> str:
