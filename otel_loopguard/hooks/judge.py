@@ -10,6 +10,9 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import orjson
+from opentelemetry._logs import NoOpLoggerProvider
+from opentelemetry.metrics import NoOpMeterProvider
+from opentelemetry.trace import NoOpTracerProvider
 
 from otel_loopguard.engine.vocabulary import Outcome, ToolCall
 from otel_loopguard.errors import LoopGuardError, ToolLoopError
@@ -26,6 +29,7 @@ from otel_loopguard.hooks.events import (
 )
 from otel_loopguard.hooks.programs import programs
 from otel_loopguard.instrumentation.call import GuardedCall
+from otel_loopguard.instrumentation.runtime import Runtime
 from otel_loopguard.instrumentation.targets import Reading, ToolAdapter
 from otel_loopguard.turns.runs import RunInfo
 
@@ -34,7 +38,6 @@ if TYPE_CHECKING:
 
     from otel_loopguard.hooks.events import Event
     from otel_loopguard.hooks.programs.program import Program
-    from otel_loopguard.instrumentation.runtime import Runtime
     from otel_loopguard.turns.runs import OpenRun
     from otel_loopguard.turns.scope import Scope
 
@@ -94,6 +97,18 @@ class Judge:
                 answer = self._answer(program, event, ends=program.ends_by_answer or interrupts)
                 return HookReply(program.write(name, answer), answer.ends)
         return HookReply({})
+
+    def silent(self) -> Judge:
+        """Return a new judge with the same policy, whose calls have no span, are not counted, and not logged."""
+        runtime = Runtime(
+            self._runtime.guard.policy,
+            settings=self._runtime.settings._replace(summary=False),
+            tracer_provider=NoOpTracerProvider(),
+            meter_provider=NoOpMeterProvider(),
+            logger_provider=NoOpLoggerProvider(),
+        )
+        runtime.providers.events.is_silent = True
+        return Judge(runtime)
 
     def _answer(self, program: Program, event: Event, *, ends: bool) -> Answer:
         if isinstance(event, SessionOver):
