@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 PAGE = Path(__file__).parents[2] / "docs" / "performance.md"
 MARK = "<!-- The rest is written by python -m benchmarks.performance -->\n"
 GOALS = "The goals"
-PARTS = ("core", "call", "requests", "frameworks", "startup", "replay")
+PARTS = ("core", "call", "requests", "frameworks", "startup", "hooks", "replay")
 OURS = ("opentelemetry-sdk", "wrapt", "orjson")
 
 

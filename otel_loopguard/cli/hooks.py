@@ -31,12 +31,14 @@ program's own settings. One judge for all of them runs in the background; the fi
 nobody has asked it for half an hour. Without a judge, or after a fault, every call runs.
 """
 _EPILOG: Final = "Exit status: 0 success; 2 wrong use, or a file that cannot be read or written."
+_EPILOG_OF_DOCTOR: Final = """
+The judge leaves no trace of the sample calls: no span, no count, no line in its log. Exit status: 0 the hooks work
+(there may be warnings); 1 they do not, or none was run; 2 wrong use.
+"""
 _RESIDENT: Final = "otel_loopguard.hooks.resident"
 _PATIENCE: Final = 10.0
 _LONGEST_START: Final = 3.0
 """Seconds that the first hook of a session waits for a judge. Then calls run, until it judges."""
-_KEY: Final = "OTEL_PYTHON_LOOPGUARD_HASH_KEY"
-_SETTINGS: Final = "OTEL_"
 _LONGEST_LOG: Final = 1 << 20
 
 
@@ -45,19 +47,22 @@ def configure(parser: argparse.ArgumentParser) -> None:
     from otel_loopguard.hooks.programs import programs  # noqa: PLC0415 - `otel-loopguard --help` needs none of it
 
     parser.description = _DESCRIPTION
-    commands = parser.add_subparsers(metavar="install|uninstall|status|serve|stop|log", required=True)
+    commands = parser.add_subparsers(metavar="install|uninstall|status|doctor|serve|stop|log", required=True)
     found = {}
     for name, (run, about) in _COMMANDS.items():
         found[name] = commands.add_parser(
             name, help=about, description=f"{about[0].upper()}{about[1:]}.", epilog=_EPILOG
         )
         found[name].set_defaults(run=run)
+    names = ", ".join(sorted(programs()))
     for name in ("install", "uninstall"):
         one = found[name]
-        one.add_argument("program", choices=sorted(programs()), metavar="PROGRAM", help=", ".join(sorted(programs())))
+        one.add_argument("program", choices=sorted(programs()), metavar="PROGRAM", help=names)
         one.add_argument("--project", action="store_true", help="in this folder's settings, not in the user's")
         one.add_argument("--dry-run", action="store_true", help="show the change, and write nothing")
-    install, serve = found["install"], found["serve"]
+    install, serve, doctor = found["install"], found["serve"], found["doctor"]
+    doctor.add_argument("program", nargs="*", metavar="PROGRAM", help=f"{names} (default: all that have our hooks)")
+    doctor.epilog = _EPILOG_OF_DOCTOR
     install.add_argument(
         "--interrupt", action="store_true", help="end runs that no answer ends with SIGINT, as Ctrl-C does"
     )
@@ -106,7 +111,7 @@ def _install(options: argparse.Namespace) -> int:
     if not options.dry_run:
         home.make()
         policy = variable_of(options.preset, options.policy)
-        settings = {name: value for name, value in (os.environ | policy).items() if name.startswith(_SETTINGS)}
+        settings = {name: value for name, value in (os.environ | policy).items() if name.startswith(home.OF_SETTINGS)}
         write_private(home.settings, json.dumps(settings, indent=2).encode(), is_secret=True)
         if home.running is not None:
             print("The judge that runs keeps its settings. For new ones: otel-loopguard hooks stop")
@@ -158,6 +163,20 @@ def _status(_: argparse.Namespace) -> int:
     return 0
 
 
+def _doctor(options: argparse.Namespace) -> int:
+    from otel_loopguard.hooks.programs import programs  # noqa: PLC0415 - as above
+
+    unknown = next((name for name in options.program if name not in programs()), None)
+    if unknown is not None:  # argparse checks no choices of a list that may be empty
+        raise LoopGuardError(f"{unknown} is no program whose hooks are known. There are: {', '.join(programs())}")
+    home = _home()
+    from otel_loopguard.cli.doctor.coding_agents import diagnose_hooks  # noqa: PLC0415 - as above
+
+    found = diagnose_hooks(options.program, home)
+    sys.stdout.write(found.text())
+    return 0 if found.ok else 1
+
+
 def _serve(options: argparse.Namespace) -> int:
     """Run the judge as ``run`` runs a program: with its last line and its report."""
     from otel_loopguard.cli.policy import variable_of  # noqa: PLC0415 - as above
@@ -173,8 +192,7 @@ def _serve(options: argparse.Namespace) -> int:
         path = getattr(options, name)
         command += [f"--{name}", os.path.abspath(path)] if path else []
     command += ["-m", _RESIDENT, str(options.idle)]
-    # A judge goes on with the turns of the one before: their fingerprints need the same key.
-    environment = {_KEY: home.secret("key"), **os.environ, **variable_of(options.preset, options.policy)}
+    environment = {home.KEY: home.secret("key"), **os.environ, **variable_of(options.preset, options.policy)}
     if not options.background:
         if running is not None:
             raise LoopGuardError(f"a judge runs, process {running.process}. Remedy: otel-loopguard hooks stop")
@@ -188,27 +206,12 @@ def _serve(options: argparse.Namespace) -> int:
                 stderr=log,
                 start_new_session=True,
                 cwd=home.folder,
-                env=_of_the_user(home, environment),
+                env=home.environment(environment),
             )
         end = time.monotonic() + _LONGEST_START
         while judge.poll() is None and home.running is None and time.monotonic() < end:
             time.sleep(0.02)
     return 0
-
-
-def _of_the_user(home: Home, environment: dict[str, str]) -> dict[str, str]:
-    """Return an environment whose settings of OpenTelemetry are those of the installation.
-
-    The one that starts the judge is that of a project's session: a repository must not set the policy of all others.
-    """
-    if not home.settings.exists():
-        return environment
-    try:
-        settings = json.loads(home.settings.read_bytes())
-    except ValueError as error:
-        raise LoopGuardError(f"{home.settings} is no JSON. Remedy: otel-loopguard hooks install, once more") from error
-    others = {name: value for name, value in environment.items() if not name.startswith(_SETTINGS)}
-    return {**others, _KEY: home.secret("key"), **settings}
 
 
 def _is_long(path: Path) -> bool:
@@ -256,6 +259,7 @@ _COMMANDS: Final = {
     "install": (_install, "write our hooks into the settings of a program"),
     "uninstall": (_uninstall, "take them out: a file that nobody else has edited is as it was"),
     "status": (_status, "say where hooks are installed, and if the judge runs"),
+    "doctor": (_doctor, "run the hooks with sample calls, and say what works, and what to do"),
     "serve": (_serve, "run the judge, until it is stopped or nobody asks it any more"),
     "stop": (_stop, "end the judge"),
     "log": (_log, "show what the judge in the background has said"),

@@ -52,18 +52,20 @@ def before(
         best = best._replace(price=price_of(history, record, best))
     if best.ends_no_run or min(tool.ceiling(best.mode, policy), highest) < Action.BLOCK:
         return best
-    step = next_step(history, record, policy)
+    step = next_step(history, record, policy, highest)
     if best.is_budget:
-        step = max(step, best.verdict)
+        step = max(step, min(best.verdict, highest))
     return best if step <= max(best.action, Action.BLOCK) else best._replace(verdict=step, action=step)
 
 
-def next_step(history: History, record: Record, policy: Policy) -> Action:
+def next_step(history: History, record: Record, policy: Policy, highest: Action) -> Action:
     """Return the action that a refusal of this call has: BLOCK, CONCLUDE or ABORT, by the refusals before it.
 
-    The run is ended after ``abort_after`` refusals, or if no news came since the model was told to conclude.
+    The run is ended after ``abort_after`` refusals, or if no news came since the model was told to conclude; never if
+    ``highest``, the ceiling of the turn, is below ABORT.
     """
-    if policy.abort_after and (policy.abort_after <= history.refusals or history.concluded_at == history.news):
+    ends = highest is Action.ABORT and policy.abort_after
+    if ends and (policy.abort_after <= history.refusals or history.concluded_at == history.news):
         return Action.ABORT
     if history.concluded_at < 0 and not history.conclusion_due:
         refusals = history.refusals + is_new_refusal(history, record)

@@ -339,7 +339,7 @@ def _count_ran(state: State, event: Ran, record: Record, facts: OutcomeFacts, no
         history.refusals = refusals  # an executor would not have run it
     trip = _possible(state, record, trip)
     if trip.action >= _BLOCK:
-        step = decide.next_step(history, record, state.compiled.policy)
+        step = decide.next_step(history, record, state.compiled.policy, state.ceiling)
         if step > trip.action:
             trip = trip._replace(verdict=step, action=step)
     return trip
@@ -373,7 +373,7 @@ def _settle_ran(state: State, record: Record, trip: Trip | None, recovered: tupl
 def _stop_before(state: State, record: Record) -> Trip:
     """Return the trip that refuses a call because the user has asked to stop."""
     history, policy = state.history, state.compiled.policy
-    action = decide.next_step(history, record, policy)
+    action = decide.next_step(history, record, policy, state.ceiling)
     if action is _ABORT and not state.messages.stop_is_delivered:  # type: ignore[union-attr]  # it has stops
         action = _BLOCK
     history.refusals += 1

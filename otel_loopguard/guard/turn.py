@@ -108,9 +108,9 @@ class Turn:
     """One user message and all that the agent does until it answers. Made by ``Guard.turn``; thread-safe."""
 
     __slots__ = (
-        "__weakref__", "_aborted_at", "_firsts", "_made_messages", "_results", "_tree", "cell", "changing", "compiled",
-        "current", "ending", "enforced", "host", "id", "known_as", "last_used", "lock", "parent", "running", "source",
-        "span",
+        "__weakref__", "_aborted_at", "_ceiling", "_firsts", "_made_messages", "_results", "_tree", "cell", "changing",
+        "compiled", "current", "ending", "enforced", "host", "id", "known_as", "last_used", "lock", "parent", "running",
+        "source", "span",
     )  # fmt: skip
 
     def __init__(
@@ -132,6 +132,7 @@ class Turn:
         """How the turn was found, such as "run" or "explicit"."""
         self.enforced = enforced
         """False: loops are reported, and nothing is refused or told."""
+        self._ceiling = Action.ABORT if enforced else Action.OBSERVE
         self.compiled = compiled
         self.host = host
         self.last_used = host.clock()
@@ -170,7 +171,7 @@ class Turn:
 
     def new_state(self, *, is_shared: bool = True) -> State:
         """Return an empty state of this turn."""
-        return State(self.compiled, ceiling=Action.ABORT if self.enforced else Action.OBSERVE, is_shared=is_shared)
+        return State(self.compiled, ceiling=self._ceiling, is_shared=is_shared)
 
     @property
     def is_shared(self) -> bool:
@@ -259,6 +260,10 @@ class Turn:
     def answered(self) -> None:
         """Note that the model has answered: an earlier decision to end the run no longer counts as the turn's end."""
         self._aborted_at = -1
+
+    def never_ends(self) -> None:
+        """Refuse calls at most from now on: nothing can end this run, so nobody must be told that it was ended."""
+        self._ceiling = self.current.ceiling = min(self._ceiling, Action.BLOCK)
 
     def aborted(self) -> None:
         """Note that a decision ends the run."""

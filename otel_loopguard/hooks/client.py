@@ -10,21 +10,25 @@ import sys
 from contextlib import suppress
 
 
-def main() -> int:
-    """Send the input to the judge, and write its answer. Return 0, or 1 if there is none."""
-    path, target, seconds = sys.argv[1:]
-    body = sys.stdin.buffer.read()
+def ask(path: str, target: str, seconds: float, body: bytes) -> bytes | None:
+    """Send the input of a hook to the judge at this socket. Return its answer; None if there is none in time."""
     length = f"content-length: {len(body)}"
     lines = (f"POST /{target} HTTP/1.1", "host: judge", "connection: close", length, "", "")
     with suppress(OSError), socket.socket(socket.AF_UNIX) as connection:
-        connection.settimeout(float(seconds))
+        connection.settimeout(seconds)
         connection.connect(path)
         connection.sendall("\r\n".join(lines).encode() + body)
         with connection.makefile("rb") as reply:
-            whole = reply.read()
-        sys.stdout.buffer.write(whole.partition(b"\r\n\r\n")[2])
-        return 0
-    return 1
+            return reply.read().partition(b"\r\n\r\n")[2]
+    return None
+
+
+def main() -> int:
+    """Send the input to the judge, and write its answer. Return 0, or 1 if there is none."""
+    path, target, seconds = sys.argv[1:]
+    answer = ask(path, target, float(seconds), sys.stdin.buffer.read())
+    sys.stdout.buffer.write(answer or b"")
+    return int(answer is None)
 
 
 if __name__ == "__main__":

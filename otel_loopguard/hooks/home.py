@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
+import json
 import os
 import secrets
 import socket
@@ -37,6 +38,11 @@ class RunningJudge(NamedTuple):
 class Home:
     """The judge's folder, which only its user may open."""
 
+    KEY = "OTEL_PYTHON_LOOPGUARD_HASH_KEY"
+    """The variable of the hash key. A judge goes on with the turns of the one before: they need the same key."""
+    OF_SETTINGS = "OTEL_"
+    """The beginning of the names of variables that an installation keeps."""
+
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.socket = folder / "judge.sock"
@@ -66,6 +72,23 @@ class Home:
             raise LoopGuardError(
                 f"{self.socket} is too long for a socket. Remedy: set XDG_STATE_HOME to a shorter path"
             )
+
+    def environment(self, of_session: Mapping[str, str]) -> dict[str, str]:
+        """Return an environment whose settings of OpenTelemetry are those of the installation, with the hash key.
+
+        The one that starts the judge is that of a project's session: a repository must not set the policy of all
+        others. Raise ``LoopGuardError`` if the settings cannot be read.
+        """
+        key = {self.KEY: self.secret("key")}
+        if not self.settings.exists():
+            return key | dict(of_session)
+        try:
+            settings = json.loads(self.settings.read_bytes())
+        except ValueError as error:
+            problem = f"{self.settings} is no JSON. Remedy: otel-loopguard hooks install, once more"
+            raise LoopGuardError(problem) from error
+        others = {name: value for name, value in of_session.items() if not name.startswith(self.OF_SETTINGS)}
+        return {**others, **key, **settings}
 
     private = staticmethod(private)
     """Opens a file that only its owner may read."""

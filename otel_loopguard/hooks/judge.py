@@ -10,6 +10,9 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import orjson
+from opentelemetry._logs import NoOpLoggerProvider
+from opentelemetry.metrics import NoOpMeterProvider
+from opentelemetry.trace import NoOpTracerProvider
 
 from otel_loopguard.engine.vocabulary import Outcome, ToolCall
 from otel_loopguard.errors import LoopGuardError, RunStopped
@@ -26,6 +29,7 @@ from otel_loopguard.hooks.events import (
 )
 from otel_loopguard.hooks.programs import programs
 from otel_loopguard.instrumentation.call import GuardedCall
+from otel_loopguard.instrumentation.runtime import Runtime
 from otel_loopguard.instrumentation.targets import Reading, ToolAdapter
 from otel_loopguard.turns.runs import RunInfo
 
@@ -34,7 +38,6 @@ if TYPE_CHECKING:
 
     from otel_loopguard.hooks.events import Event
     from otel_loopguard.hooks.programs.program import Program
-    from otel_loopguard.instrumentation.runtime import Runtime
     from otel_loopguard.turns.runs import OpenRun
     from otel_loopguard.turns.scope import Scope
 
@@ -94,21 +97,37 @@ class Judge:
         self._lock = Lock()
         self._agents: OrderedDict[tuple[str, str, str], _Agent] = OrderedDict()
 
-    def answer(self, program: Program, name: str, told: Mapping[str, Any]) -> HookReply:
-        """Return the answer to the hook of this name. After a fault it is empty: the call runs."""
+    def answer(self, program: Program, name: str, told: Mapping[str, Any], *, interrupts: bool = False) -> HookReply:
+        """Return the answer to the hook of this name. After a fault it is empty: the call runs.
+
+        ``interrupts``: a run that no answer ends is ended by a signal. Without it such a run is refused call by call.
+        """
         with self._runtime.shield("hook.read"):
             event = program.read(name, told)
             if event is not None and not self._is_elsewhere(event.place.session):
-                answer = self._answer(program, event)
+                answer = self._answer(program, event, ends=program.ends_by_answer or interrupts)
                 return HookReply(program.write(name, answer), answer.ends)
         return HookReply({})
 
-    def _answer(self, program: Program, event: Event) -> Answer:
+    def silent(self) -> Judge:
+        """Return a new judge with the same policy, whose calls have no span, are not counted, and not logged."""
+        runtime = Runtime(
+            self._runtime.guard.policy,
+            settings=self._runtime.settings._replace(summary=False),
+            tracer_provider=NoOpTracerProvider(),
+            meter_provider=NoOpMeterProvider(),
+            logger_provider=NoOpLoggerProvider(),
+        )
+        runtime.providers.events.is_silent = True
+        return Judge(runtime)
+
+    def _answer(self, program: Program, event: Event, *, ends: bool) -> Answer:
         if isinstance(event, SessionOver):
             self._forget(program, event.place.session)
             return _NOTHING
         agent = self._agent(program, event.place)
         with agent.lock:
+            agent.ends = ends
             return agent.answer(event)
 
     def _agent(self, program: Program, place: Place) -> _Agent:
@@ -183,6 +202,8 @@ class _Agent:
         self._info = RunInfo("/".join(filter(None, (place.session, place.agent))), program.name)
         self.turn = ""
         """The program's id of the user's message."""
+        self.ends = True
+        """True if a run can be ended."""
         self._run: OpenRun | None = None
         self._history: bytes | None = None
         """The history of the turn while no run is open. An agent that has stopped may have to go on."""
@@ -324,6 +345,8 @@ class _Agent:
         if self._run is None:
             self._run = self._runtime.runs.open(self._info)
             self._runtime.begin_span(self._run.scope)
+            if not self.ends:
+                self._run.scope.turn.never_ends()
             if self._history is not None and self._run.owned:
                 with suppress(LoopGuardError):  # of another hash key: the turn begins anew
                     self._run.scope.turn.restore(self._history)

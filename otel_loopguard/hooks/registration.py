@@ -20,6 +20,8 @@ from otel_loopguard.hooks import jsonc
 from otel_loopguard.private_files import write_private
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from otel_loopguard.hooks.home import Home
     from otel_loopguard.hooks.programs.program import Program, Registration
 
@@ -30,7 +32,9 @@ _MARK_IN_URL: Final = "otel-loopguard-hook"
 _CLIENT: Final = Path(__file__).with_name("ask.pl")
 """It starts in 6 ms; curl takes 16."""
 _RECORD: Final = "installed.json"
-_STARTING: Final = [str(Path(sys.executable).with_name("otel-loopguard")), "hooks", "serve", "--background"]
+SILENCE: Final = " 2>/dev/null"
+"""What follows the part of a hook's command that asks: what that says must not reach the program."""
+STARTING: Final = [str(Path(sys.executable).with_name("otel-loopguard")), "hooks", "serve", "--background"]
 """The command that starts the judge, unless it runs."""
 
 
@@ -69,7 +73,7 @@ def installed(
     if registration.whole is not None:
         if before is not None and _MARK.encode() not in before:
             raise LoopGuardError(f"{path} is not ours. It was left as it is")
-        return Change(path, before, registration.whole(str(home.socket), _STARTING, choice.seconds).encode())
+        return Change(path, before, registration.whole(str(home.socket), STARTING, choice.seconds).encode())
     try:
         is_new = before is None or not before.strip()
         text = registration.empty if is_new else _cleaned(registration, _text(path, before or b""))
@@ -107,6 +111,23 @@ def uninstalled(program: Program, root: Path, home: Home, *, is_project: bool) -
     return Change(path, before, None if is_empty and record is not None and record["before"] is None else text.encode())
 
 
+def registered(program: Program, root: Path, *, is_project: bool) -> dict[str, str]:
+    """Return our hooks in the settings below ``root``: the command or the URL of each event. A plugin has none.
+
+    Raise ``LoopGuardError`` if the file cannot be read.
+    """
+    registration, path = _place(program, root, is_project=is_project)
+    content = _read(path)
+    if registration.whole is not None or not _has_ours(content):
+        return {}
+    try:
+        found = jsonc.parsed(_text(path, content or b"")).plain
+    except ValueError as error:
+        raise LoopGuardError(f"{path}: {error}") from error
+    hooks = found.get("hooks", {}) if isinstance(found, dict) else {}
+    return {event: hook for event, items in hooks.items() for hook in _ours_in(items)}
+
+
 def is_installed(program: Program, root: Path, *, is_project: bool) -> bool:
     """Return True if our hooks are in the settings below ``root``."""
     _, path = _place(program, root, is_project=is_project)
@@ -135,8 +156,13 @@ def write(change: Change, home: Home) -> None:
     write_private(home.folder / _RECORD, orjson.dumps(records, option=orjson.OPT_INDENT_2))
 
 
+def file_of(program: Program, root: Path, *, is_project: bool) -> Path:
+    """Return the file of a program's settings below ``root``."""
+    return root / (program.registration.project if is_project else program.registration.user)
+
+
 def _place(program: Program, root: Path, *, is_project: bool) -> tuple[Registration, Path]:
-    return program.registration, root / (program.registration.project if is_project else program.registration.user)
+    return program.registration, file_of(program, root, is_project=is_project)
 
 
 def _asking(program: Program, event: str, home: Home, choice: Choice, *, otherwise: str = ":") -> str:
@@ -150,7 +176,7 @@ def _asking(program: Program, event: str, home: Home, choice: Choice, *, otherwi
         ask = f'curl -s -m {choice.seconds} --data-binary @- --unix-socket {path} "http://judge/{target}"'
     else:
         ask = f'{shlex.quote(sys.executable)} -m otel_loopguard.hooks.client {path} "{target}" {choice.seconds}'
-    return f"{ask} 2>/dev/null || {otherwise} # {_MARK}"
+    return f"{ask}{SILENCE} || {otherwise} # {_MARK}"
 
 
 def is_fast() -> bool:
@@ -159,7 +185,7 @@ def is_fast() -> bool:
 
 
 def _starting() -> str:
-    return f"{shlex.join(_STARTING)} >/dev/null 2>&1 || :"
+    return f"{shlex.join(STARTING)} >/dev/null 2>&1 || :"
 
 
 def _cleaned(registration: Registration, text: str) -> str:
@@ -169,8 +195,17 @@ def _cleaned(registration: Registration, text: str) -> str:
 
 
 def _is_ours(item: Any) -> bool:
-    text = orjson.dumps(item).decode()
-    return _MARK in text or _MARK_IN_URL in text
+    return next(_ours_in(item), None) is not None
+
+
+def _ours_in(item: Any) -> Iterator[str]:
+    """Yield our commands and URLs in a part of the settings."""
+    if isinstance(item, str):
+        if _MARK in item or _MARK_IN_URL in item:
+            yield item
+    elif isinstance(item, list | dict):
+        for part in item.values() if isinstance(item, dict) else item:
+            yield from _ours_in(part)
 
 
 def _has_ours(content: bytes | None) -> bool:

@@ -24,8 +24,10 @@ import orjson
 
 from otel_loopguard.hooks.interrupt import interrupt
 from otel_loopguard.hooks.programs import programs
+from otel_loopguard.hooks.rehearsal import REHEARSAL
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from otel_loopguard.hooks.judge import Judge
@@ -47,6 +49,9 @@ class HookServer:
         A port that is taken is left out, which is logged. Raise ``OSError`` if the socket cannot be bound.
         """
         self.last_used = time.monotonic()
+        self._judge = judge
+        self._rehearsal: tuple[object, Judge] = (None, judge)
+        """The last rehearsal, and its judge."""
         before = os.umask(0o177)
         try:
             self._unix = _UnixServer(str(path), _Handler)
@@ -65,12 +70,21 @@ class HookServer:
             if not self.port:
                 logger.warning("Port %s is taken: hooks by HTTP have no answer, and their calls run.", port)
         for server in self._servers:
-            server.judge, server.owner = judge, self
+            server.owner = self
 
     def start(self) -> None:
         """Serve from now on."""
         for server in self._servers:
             Thread(target=server.serve_forever, args=(0.1,), name="loopguard-hooks", daemon=True).start()
+
+    def judge_of(self, told: Mapping[str, Any]) -> Judge:
+        """Return the judge of a hook. A rehearsal has one that leaves no trace, under the policy of now."""
+        name = told.get(REHEARSAL)
+        if name is None:
+            return self._judge
+        if self._rehearsal[0] != name:
+            self._rehearsal = (name, self._judge.silent())
+        return self._rehearsal[1]
 
     def stop(self) -> None:
         """Take no more hooks, and remove the socket."""
@@ -83,7 +97,6 @@ class HookServer:
 
 class _Server(ThreadingMixIn, BaseServer):
     daemon_threads = True
-    judge: Judge
     owner: HookServer
     token = ""
 
@@ -127,14 +140,14 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("content-length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
-        process = parse_qs(self._query).get("interrupt")
-        if ends and process:
+        if ends and self._interrupts:
             self.wfile.flush()
-            interrupt(int(process[0]))
+            interrupt(int(self._interrupts[0]))
 
     @property
-    def _query(self) -> str:
-        return self.path.partition("?")[2]
+    def _interrupts(self) -> list[str]:
+        """The process that gets the signal; empty if none does."""
+        return parse_qs(self.path.partition("?")[2]).get("interrupt", [])
 
     def _answer(self, body: bytes) -> tuple[bytes, bool]:
         *before, name, event = ["", "", *self.path.partition("?")[0].strip("/").split("/")]
@@ -146,8 +159,10 @@ class _Handler(BaseHTTPRequestHandler):
         if not isinstance(told, dict):
             return b"", False
         self.server.owner.last_used = time.monotonic()
-        answer = self.server.judge.answer(program, str(told.get("hook_event_name") or event), told)
-        return orjson.dumps(answer.body) if answer.body else b"", answer.ends
+        name = str(told.get("hook_event_name") or event)
+        judge = self.server.owner.judge_of(told)
+        answer = judge.answer(program, name, told, interrupts=bool(self._interrupts))
+        return orjson.dumps(answer.body) if answer.body else b"", answer.ends and REHEARSAL not in told
 
     def address_string(self) -> str:
         """Return the peer: a Unix socket has none."""

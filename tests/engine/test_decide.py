@@ -20,9 +20,11 @@ if TYPE_CHECKING:
 RUNS, NUDGE, BLOCK, CONCLUDE, ABORT = None, Action.NUDGE, Action.BLOCK, Action.CONCLUDE, Action.ABORT
 
 
-def actions(policy: Policy, calls: int) -> list[Action | None]:
+def actions(policy: Policy, calls: int, *, never_ends: bool = False) -> list[Action | None]:
     """Return the actions for equal calls with equal results."""
     turn, done = Guard(policy).turn(), []
+    if never_ends:
+        turn.never_ends()
     for _ in range(calls):
         call = ToolCall("read_file", {"path": "a"})
         decision = turn.begin(call)
@@ -52,6 +54,14 @@ def test_an_abort_limit_ends_the_run_at_that_attempt(limits: dict[str, int], exp
 def test_an_abort_limit_is_no_more_than_the_ceiling_allows() -> None:
     """Under ``block`` the call is refused and the run continues."""
     assert actions(repeats("block", abort=3), 5) == [RUNS, NUDGE, BLOCK, BLOCK, BLOCK]
+
+
+@pytest.mark.parametrize("policy", [Policy(), repeats("abort", abort=3)])
+def test_a_run_that_nothing_can_end_is_refused_call_by_call(policy: Policy) -> None:
+    """Its conclusion is due once, as ever."""
+    found = actions(policy, 30, never_ends=True)
+    assert found[:3] == [RUNS, NUDGE, BLOCK]
+    assert (set(found[2:]), found.count(CONCLUDE)) == ({BLOCK, CONCLUDE}, 1)
 
 
 def test_without_a_limit_abort_does_what_block_does() -> None:

@@ -32,10 +32,11 @@ class Asker:
     turn: ClassVar[str] = ""
     """The key of the id of the user's message."""
 
-    def __init__(self, judge: Judge, session: str) -> None:
+    def __init__(self, judge: Judge, session: str, *, interrupts: bool = False) -> None:
         self.program = programs()[self.name]
         self.judge = judge
         self._session = session
+        self._interrupts = interrupts
         self._numbers = itertools.count()
         self._prompt = 0
 
@@ -81,7 +82,8 @@ class Asker:
 
     def ask(self, name: str, told: dict[str, Any]) -> dict[str, Any]:
         """Return the answer to a hook."""
-        return self.judge.answer(self.program, name, {**self.common(name), **told}).body
+        told = {**self.common(name), **told}
+        return self.judge.answer(self.program, name, told, interrupts=self._interrupts).body
 
     def common(self, name: str) -> dict[str, Any]:
         """What every hook has."""

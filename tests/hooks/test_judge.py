@@ -50,6 +50,28 @@ def test_an_agent_that_only_repeats_itself_is_told_refused_and_ended(agent: Aske
     assert answers[12].is_end or not agent.program.ends_by_answer
 
 
+def test_a_run_that_nothing_ends_is_not_said_to_be_ended(agent: Asker, recording: Recording) -> None:
+    """It is refused call by call, and counted so. With a signal it is ended, as where an answer ends it."""
+    agent.prompt()
+    reads = [agent.call("read_file", {"path": "a.txt"}, "the text").read for _ in range(14)]
+    agent.stop()
+    ends = agent.program.ends_by_answer
+    assert any("The run was ended" in text for text in reads) == ends
+    assert ("aborted" in recording.outcomes) == ends
+    assert recording.counted(semconv.METRIC_TURNS_ENDED, loopguard__turn__end="aborted") == ends
+
+
+@pytest.mark.parametrize("name", ["codex", "copilot", "qwen"])
+def test_a_run_that_a_signal_ends_is_said_to_be_ended(name: str, recording: Recording) -> None:
+    """The hooks of an installation with ``--interrupt`` say that they do it."""
+    assert recording.runtime is not None
+    agent = ASKERS[name](Judge(recording.runtime), "s1", interrupts=True)
+    agent.prompt()
+    reads = [agent.call("read_file", {"path": "a.txt"}, "the text").read for _ in range(13)]
+    assert "The run was ended after 10 refusals in a row." in reads[-1]
+    assert recording.outcomes[-1] == "aborted"
+
+
 def test_new_work_is_left_alone(agent: Asker) -> None:
     """Different calls, a changed file that is read again, and the same call for another message of the user."""
     agent.prompt()

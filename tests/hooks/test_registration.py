@@ -152,13 +152,6 @@ def test_a_file_of_another_form_is_left_as_it_is(broken: bytes, tmp_path: Path, 
     assert path.read_bytes() == broken
 
 
-def commands(program: Program, root: Path) -> dict[str, str]:
-    """The command of each event in the user's settings."""
-    hooks = jsonc.parsed(settings(program, root).read_text()).plain["hooks"]
-    entries = {event: one.get("hooks", [one])[0] for event, (one,) in hooks.items()}
-    return {event: entry.get("command") or entry["bash"] for event, entry in entries.items()}
-
-
 @pytest.fixture(params=["perl", "curl", "python"])
 def client(request: Any, monkeypatch: pytest.MonkeyPatch) -> str:
     """What hooks ask with, of which the system has no other."""
@@ -173,7 +166,7 @@ def test_a_command_asks_the_judge(client: str, tmp_path: Path, home: Home) -> No
     """The program runs it, and reads its output; a long result is taken, too."""
     program = programs()["codex"]
     install(program, tmp_path, home)
-    found = commands(program, tmp_path)
+    found = registration.registered(program, tmp_path, is_project=False)
     assert client in found["PreToolUse"]
 
     def ask(body: bytes) -> bytes:
@@ -197,7 +190,7 @@ def test_a_command_asks_the_judge(client: str, tmp_path: Path, home: Home) -> No
 def test_without_a_judge_a_hook_says_nothing(program: Program, client: str, tmp_path: Path, home: Home) -> None:
     """Its status is 0, so the call runs."""
     install(program, tmp_path, home)
-    found = commands(program, tmp_path)
+    found = registration.registered(program, tmp_path, is_project=False)
     event = program.registration.events[0]
     done = subprocess.run(["sh", "-c", found[event]], input=b"{}", capture_output=True, check=True)
     assert (done.stdout, done.stderr) == (b"", b"")

@@ -94,16 +94,9 @@ class Diagnosis(NamedTuple):
         yield f"otel-loopguard {__version__}"
         for number, report in enumerate(self.reports):
             yield from _process(report, first=number == 0)
-        yield "policy (all of it: otel-loopguard policy show)"
-        for name, setting in self.settings.items():
-            yield f"  {name} = {orjson.dumps(setting['value']).decode()}  # {setting['from']}"
+        yield from policy_lines(self.settings, "policy (all of it: otel-loopguard policy show)")
         yield ""
-        for level in (BREAKS, OPEN, WARNS, TELLS):
-            for one in self.findings:
-                if one.level == level:
-                    yield f"{_HEADS[level]}: {one.text} [{one.code}]"
-                    yield f"    -> {one.remedy}"
-                    yield f"    {one.page}"
+        yield from finding_lines(self.findings)
         named = (one for one in self.findings if one.level == BREAKS or (self.ok and one.code in _PARTLY))
         codes = dict.fromkeys(f"[{one.code}]" for one in named)
         yield _VERDICTS[self.verdict].format(codes=" and ".join(codes))
@@ -111,11 +104,28 @@ class Diagnosis(NamedTuple):
             yield "No program of yours was seen. To examine one: otel-loopguard doctor -- python app.py"
 
 
+def policy_lines(settings: dict[str, dict[str, Any]], title: str) -> Iterator[str]:
+    """Yield the lines about settings as ``shown_settings`` returns them."""
+    yield title
+    for name, setting in settings.items():
+        yield f"  {name} = {orjson.dumps(setting['value']).decode()}  # {setting['from']}"
+
+
+def finding_lines(findings: Sequence[Finding]) -> Iterator[str]:
+    """Yield the lines about findings, the worst first."""
+    for level in (BREAKS, OPEN, WARNS, TELLS):
+        for one in findings:
+            if one.level == level:
+                yield f"{_HEADS[level]}: {one.text} [{one.code}]"
+                yield f"    -> {one.remedy}"
+                yield f"    {one.page}"
+
+
 def diagnose(command: list[str] | None, selftest: list[str]) -> Diagnosis:
     """Run a program under the probe, or the self-test if ``command`` is None, and return what was found."""
     loaded = load_environment(os.environ)
     examined = examine(selftest, quiet=True, environment=_QUIET) if command is None else examine(command)
-    settings = _settings(loaded)
+    settings = shown_settings(loaded)
     wrong_names = list(of_names(os.environ))
     findings = [*of_policy(loaded), *wrong_names]
     if examined.reports:
@@ -132,7 +142,7 @@ def diagnose(command: list[str] | None, selftest: list[str]) -> Diagnosis:
     return Diagnosis(findings, examined.reports, settings, None if command is None else examined.status)
 
 
-def _settings(loaded: LoadedPolicy) -> dict[str, dict[str, Any]]:
+def shown_settings(loaded: LoadedPolicy) -> dict[str, dict[str, Any]]:
     """Return ``Diagnosis.settings``. Of the hash key it has only whether it is set."""
     rows = [(dotted(path), value, origin) for path, value, origin in settings_of(loaded)]
     always = ("action", "conclude_after", "abort_after", "hash_key")

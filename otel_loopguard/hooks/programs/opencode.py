@@ -68,5 +68,10 @@ PROGRAM = Program(
     "opencode",
     _read,
     _write,
-    Registration(".config/opencode/plugin/otel-loopguard.js", ".opencode/plugin/otel-loopguard.js", whole=_plugin),
+    Registration(
+        ".config/opencode/plugin/otel-loopguard.js",
+        ".opencode/plugin/otel-loopguard.js",
+        ("tool.execute.before", "tool.execute.after", "tool.execute.failed", "session.idle", "session.deleted"),
+        whole=_plugin,
+    ),
 )
