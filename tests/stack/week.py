@@ -352,10 +352,7 @@ def _collector(week: Week) -> None:
 
 
 PARTS: Final = {
-    "few loops": (calm, shadow),
-    "deploys": (deployed,),
-    "broken parts": (silent, broken_parts, far_apart),
-    "incidents": (incidents, shared_tool),
-    "usual loops": (usual,),
+    "loops that nobody needs to know": (calm, deployed, usual, far_apart),
+    "trouble that somebody must know": (silent, broken_parts, shadow, incidents, shared_tool),
 }
 """All scenes, in parts that take about as long."""
