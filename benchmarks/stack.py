@@ -32,6 +32,7 @@ from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
 from opentelemetry.sdk.resources import Resource
 
+from dashboards.recordings import RECORDINGS, USUAL
 from otel_loopguard import semconv
 from otel_loopguard.engine.modes import Mode
 from otel_loopguard.engine.policy.policy import Policy
@@ -156,6 +157,8 @@ def _report_load(collector: Collector, prometheus: Unhurried, instances: int) ->
     }.items():
         print(f"{name}: {prometheus.value(expression):.2f}")
     print(f"Prometheus, MB: {prometheus.of_itself('process_resident_memory_bytes') / 1e6:.0f}")
+    recorded = sum(prometheus.value(f"count({each.record})") or 0 for each in (*RECORDINGS, *USUAL))
+    print(f"recorded series: {recorded:.0f}")
     for group in prometheus.get("rules")["groups"]:
         rules = sorted(group["rules"], key=lambda rule: -rule["evaluationTime"])[:4]
         slowest = ", ".join(f"{rule['name']} {rule['evaluationTime'] * 1000:.0f} ms" for rule in rules)

@@ -35,6 +35,8 @@ RATIO_LIMIT: Final = 0.05
 RATIO_MIN_CALLS: Final = 100
 UNKNOWN_FLOOR: Final = 10
 UNKNOWN_FACTOR: Final = 2
+SHARED_TOOL_KEEP: Final = "30m"
+"""When the tool is repaired, its services loop a little longer, each as long as it has turns that began before."""
 QUEUE_LIMIT: Final = 80
 """Percent."""
 LEFT_OUT: Final = "(.*/)?loopguard-demo"
@@ -104,7 +106,7 @@ _UNHINDERED_NOW = (
     f"    sum by ({names.JOB}) ({_OBSERVED}) >= {OPEN_FLOOR} or max by ({names.JOB}) ({_AGE}) > {OPEN_SECONDS}\n  )\n)"
 )
 _MANY_OBSERVED = _above_usual(recordings.TURNS_NOT_STOPPED, OBSERVED_FLOOR, TURNS_FACTOR)
-_NO_SHARED_TOOL = f"unless on ({names.JOB}) {SHARED_TOOL}"
+_NO_SHARED_TOOL = f"unless on ({names.JOB}) last_over_time({SHARED_TOOL}[{SHARED_TOOL_KEEP}])"
 _BREAKER = select(recordings.TRIPS, _KEPT, equals(names.MODE, Mode.GLOBAL_CIRCUIT_BREAKER.value), REFUSING)
 _ERRORS = select(recordings.INTERNAL_ERRORS, _KEPT)
 _UP = recordings.COLLECTOR_UP
@@ -143,17 +145,17 @@ ALERTS: Final = (
         name="LoopguardSharedTool",
         expr=f"count by ({names.TOOL}) ({select(SHARED_TOOL, _KEPT)}) >= {SERVICES_OF_A_SHARED_TOOL}",
         wait="1m",
-        keep="30m",
+        keep=SHARED_TOOL_KEEP,
         severity="page",
         summary="{value} services loop in {tool}{services}",
         description=f"In 10 minutes {{value}} services had {TURNS_OF_A_SHARED_TOOL} turns or more that loop, "
-        "with steps in this tool. Their own pages are left out.",
+        "with steps in this tool. Their own alerts about loops are left out.",
         board=OVERVIEW_UID,
         panel="Tools that loop",
     ),
     Alert(
         name="LoopguardRefused",
-        expr=_above_usual(recordings.TURNS_REFUSED, TURNS_FLOOR, TURNS_FACTOR),
+        expr=f"{_above_usual(recordings.TURNS_REFUSED, TURNS_FLOOR, TURNS_FACTOR)}\n  {_NO_SHARED_TOOL}",
         wait="1m",
         keep="5m",
         severity="ticket",
@@ -176,12 +178,13 @@ ALERTS: Final = (
     ),
     Alert(
         name="LoopguardTripRatio",
-        expr=f"{_TRIPS_LIMIT}\n  and {recordings.CALLS} >= {RATIO_MIN_CALLS}",
-        wait="10m",
+        expr=f"{_TRIPS_LIMIT}\n  and {recordings.CALLS} >= {RATIO_MIN_CALLS}\n  {_NO_SHARED_TOOL}",
+        # Longer than the quarter of an hour of the ratio: one loop of a quiet service is not in it for so long.
+        wait="20m",
         keep="5m",
         severity="ticket",
         summary="{job}: loops in {value} of its tool calls{worst}",
-        description=f"For 10 minutes the share of tool calls that were steps of a loop was above {RATIO_LIMIT:.0%} "
+        description=f"For 20 minutes the share of tool calls that were steps of a loop was above {RATIO_LIMIT:.0%} "
         f"({{value}} over the last 15 minutes).",
         number="percentage",
         board=OVERVIEW_UID,
@@ -189,7 +192,7 @@ ALERTS: Final = (
     ),
     Alert(
         name="LoopguardBreakerOpen",
-        expr=f"{total(names.JOB, in_range(_BREAKER, '10m'))} > 0",
+        expr=f"{total(names.JOB, in_range(_BREAKER, '10m'))} > 0\n  {_NO_SHARED_TOOL}",
         wait="1m",
         keep="15m",
         severity="ticket",

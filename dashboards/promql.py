@@ -10,7 +10,7 @@ STEP: Final = "15s"
 MINUTE: Final = "1m"
 """The window of the recorded increases."""
 STEPS_A_MINUTE: Final = 4
-_MINUTE_AND_STEP: Final = "75s"
+MINUTE_AND_STEP: Final = "75s"
 """One step more than a minute: of a series that has ended, the last growth that is recorded is 0."""
 
 
@@ -52,7 +52,7 @@ def grown(metric: str, matchers: tuple[str, ...], memory: Memory, back: str = "1
       that ``returned`` after a gap.
     """
     selected, ago = select(metric, *matchers), f" offset {delay}m" if delay else ""
-    last = f"last_over_time({selected}[{_MINUTE_AND_STEP}]{ago})"
+    last = f"last_over_time({selected}[{MINUTE_AND_STEP}]{ago})"
     before = f"last_over_time({selected}[{back}] offset {delay + 1}m)"
     if memory.gone:
         gone = select(memory.gone, equals(COUNTER, metric), *matchers)

@@ -51,12 +51,13 @@ def _turns_that(matcher: str) -> str:
 def _with_any(series: str, counted: str) -> str:
     """Return the lines of the services with a count above 0 in the time range; one line at 0 if there is none."""
     some = f"max by ({names.JOB}) (max_over_time({counted}[{RANGE}] @ end())) > 0"
-    zero = f'label_replace(sum({series}) unless on () ({some}), "{names.JOB}", "no service", "", "")'
+    none = f"0 * (sum({series}) or sum({select(recordings.PRESENT, _JOB)})) unless on () ({some})"
+    zero = f'label_replace({none}, "{names.JOB}", "no service", "", "")'
     return f"({series} and on ({names.JOB}) {some}) or {zero}"
 
 
 _present: Final = f"count({select(recordings.PRESENT, _JOB)})"
-_reported: Final = in_range(_steps, RANGE, "")
+_reported: Final = f"count(max_over_time({select(recordings.PRESENT, _JOB)}[{RANGE}]))"
 
 # --- now: numbers ----------------------------------------------------------------------------------------------------
 _looping: Final = f"{_count(names.JOB, _steps, NOW)} > 0"
@@ -98,14 +99,14 @@ SHARE_NOW: Final = f"{_count(names.JOB, _steps, NOW)} / ({_count(names.JOB, _cal
 STEPS_BY_SERVICE: Final = _with_any(in_range(_steps, NOW, names.JOB), _steps)
 
 # --- in the time range: did the guard help ---------------------------------------------------------------------------
-STEPS: Final = _count("", _steps, RANGE)
+STEPS: Final = _or_zero(_count("", _steps, RANGE), _reported)
 _turns_looping: Final = (
     f"{_turns_that(_OBSERVED)} + {_turns_that(recordings.REFUSING)} or {_turns_that(recordings.LOOPING)}"
 )
 _turns_ended: Final = f"round(sum({_turns_that(recordings.ENDING)}))"
 TURNS: Final = _or_zero(f"round(sum({_turns_looping}))", _reported)
 ENDED_SHARE: Final = share(_turns_ended, f"round(sum({_turns_that(_NOT_OBSERVED)}))")
-NEWS_SHARE: Final = share(_count("", _recoveries, RANGE), STEPS)
+NEWS_SHARE: Final = share(_count("", _recoveries, RANGE), _count("", _steps, RANGE))
 
 TURNS_BY_OUTCOME: Final = f"{in_bars(select(recordings.TURNS_OVER, _JOB), names.ACTION)} > 0"
 STEPS_BY_ACTION: Final = f"{in_bars(_steps, names.ACTION)} > 0"

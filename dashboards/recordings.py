@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from dashboards import names
-from dashboards.promql import COUNTER, MINUTE, Memory, equals, grown, in_range, select, share, total
+from dashboards.promql import COUNTER, MINUTE, MINUTE_AND_STEP, Memory, equals, grown, in_range, select, share, total
 from otel_loopguard import semconv
 from otel_loopguard.engine.vocabulary import NO_LOOPS
 
@@ -88,7 +88,7 @@ _ENDED: Final = (
 
 # --- growth in a minute ------------------------------------------------------------------------------------------
 TRIPS: Final = "job_mode_verdict_action:loopguard_trips:increase1m"
-TRIPS_COUNTED: Final = "job_mode_verdict_action:loopguard_trips_counted:increase1m"
+TRIPS_COUNTED: Final = "job:loopguard_trips_counted:increase1m"
 TRIP_EVENTS: Final = "job:loopguard_trip_events:increase1m"
 TOOL_TRIPS: Final = "job_tool_mode:loopguard_tool_trips:increase1m"
 TOOL_CALLS: Final = "job_tool_outcome:loopguard_tool_calls:increase1m"
@@ -131,6 +131,15 @@ _SHORT = "10m"
 def _grown(by: str, metric: str, *matchers: str, delay: int = 0) -> str:
     memory = _ALL if metric in _COUNTED else _PLAIN
     return total(by, grown(metric, matchers, memory, delay=delay))
+
+
+def _counted(by: str, metric: str) -> str:
+    """Return the growth of a counter, without the labels by which nothing was counted yet.
+
+    A counter that is announced is 0 until it counts. The growth of one that has counted is recorded also where it is
+    0: a sum of the recorded minutes would repeat the last one.
+    """
+    return f"{_grown(by, metric)}\nand {total(by, f'max_over_time({metric}[{MINUTE_AND_STEP}])')} > 0"
 
 
 def _grown_now(by: str, metric: str) -> str:
@@ -176,8 +185,11 @@ RECORDINGS: Final = (
     Recording(_RESTARTED, _NEW_PROCESS),
     Recording(_RETURNED, _RETURNING),
     Recording(_RETURNED_NOW, _BACK),
-    Recording(TRIPS_COUNTED, _grown(_TRIP, names.TRIPS)),
-    Recording(TRIPS, f"{TRIPS_COUNTED}\n{_events(_TRIP)}"),
+    Recording(TRIPS, f"{_counted(_TRIP, names.TRIPS)}\n{_events(_TRIP)}"),
+    Recording(
+        TRIPS_COUNTED,
+        f"{total(names.JOB, TRIPS)} and on ({names.JOB}) last_over_time({PRESENT}[2m])\nor {PRESENT} * 0",
+    ),
     Recording(TRIP_EVENTS, _grown(names.JOB, names.TRIP_EVENTS)),
     Recording(TOOL_TRIPS, f"{_grown(_TOOL_TRIP, names.TOOL_TRIPS)}\n{_events(_TOOL_TRIP)}"),
     Recording(TOOL_CALLS, _grown(_by(names.JOB, names.TOOL, names.OUTCOME), names.TOOL_CALLS)),

@@ -87,6 +87,22 @@ def test_runbooks_name_panels_that_exist() -> None:
     assert wrong == []
 
 
+def test_each_recording_is_asked_for() -> None:
+    """A panel, an alert, a page or another recording reads it; one that nothing reads costs time and room."""
+    rules = [rule for group in yaml.safe_load((HOME / "rules.yml").read_text())["groups"] for rule in group["rules"]]
+    boards = [path.read_text() for path in (ROOT / "dashboards" / "json").glob("*.json")]
+    pages = [path.read_text() for path in (ROOT / "docs").rglob("*.md")]
+    recorded = {rule["record"]: rule["expr"] for rule in rules if "record" in rule}
+    alerts = [str(rule) for rule in rules if "alert" in rule]
+
+    def asked(record: str) -> bool:
+        others = [query for other, query in recorded.items() if other != record]
+        return any(re.search(rf"(?<![\w:]){record}(?![\w:])", text) for text in (*boards, *pages, *alerts, *others))
+
+    assert len(recorded) > len(alerts)
+    assert [record for record in recorded if not asked(record)] == []
+
+
 def titles_of(board: str) -> list[str]:
     """The titles of all panels of a dashboard."""
     return re.findall(r'"title": "([^"]+)"', board)
