@@ -17,10 +17,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from otel_loopguard.hooks import registration
 from tests.hooks.programs import AGENTS
 from tests.hooks.programs.agent import ANSWER, DELEGATED, CodingAgent, Ran, Steps, need
 from tests.hooks.programs.claude_code import ClaudeCode
 from tests.hooks.programs.codex import Codex
+from tests.hooks.programs.gemini import Gemini
 from tests.models.scripts import written
 from tests.stack.harness.process import wait_until
 
@@ -124,6 +126,20 @@ def test_calls_of_each_kind_are_judged(agent: CodingAgent) -> None:
     assert kinds[8:10] == ["refused"] * 2
     assert bool(UNKNOWN.search(str(done.asked()[-1].messages))) == agent.tells_unknown
     assert [kind_of(result, NOTE) for result in done.results(DELEGATED)[:3]] == ["ran", "ran", "refused"]
+
+
+@pytest.mark.parametrize("agent", [ClaudeCode, Codex, Gemini], indirect=True, ids=lambda agent: agent.name)
+def test_a_judge_that_cannot_be_started_is_told_to_the_user(
+    agent: CodingAgent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The model does not read it, and the run is as ever. Only Gemini shows it where no person is, too."""
+    monkeypatch.setattr(registration, "STARTING", ["/nowhere/otel-loopguard"])
+    with folder() as path:
+        alone = type(agent)(path)
+        done = alone.run(Steps([alone.note("one")]))
+    assert (done.status, ANSWER in done.output) == (0, True)
+    assert not done.reads("no judge could be started")
+    assert ("no judge could be started" in done.output) == (agent.name == "gemini")
 
 
 def test_a_run_goes_on_without_its_judge(agent: CodingAgent) -> None:
