@@ -180,6 +180,7 @@ def _doctor(options: argparse.Namespace) -> int:
 def _serve(options: argparse.Namespace) -> int:
     """Run the judge as ``run`` runs a program: with its last line and its report."""
     from otel_loopguard.cli.policy import variable_of  # noqa: PLC0415 - as above
+    from otel_loopguard.hooks.client import is_served  # noqa: PLC0415 - as above
 
     home = _home()
     home.make()
@@ -209,8 +210,10 @@ def _serve(options: argparse.Namespace) -> int:
                 env=home.environment(environment),
             )
         end = time.monotonic() + _LONGEST_START
-        while judge.poll() is None and home.running is None and time.monotonic() < end:
+        while judge.poll() is None and not is_served(str(home.socket)) and time.monotonic() < end:
             time.sleep(0.02)
+        if judge.poll() is not None and home.running is None:
+            raise LoopGuardError("the judge has ended at its start. Why: otel-loopguard hooks log")
     return 0
 
 

@@ -9,6 +9,8 @@ import socket
 import sys
 from contextlib import suppress
 
+_SECONDS = 1.0
+
 
 def ask(path: str, target: str, seconds: float, body: bytes) -> bytes | None:
     """Send the input of a hook to the judge at this socket. Return its answer; None if there is none in time."""
@@ -21,6 +23,11 @@ def ask(path: str, target: str, seconds: float, body: bytes) -> bytes | None:
         with connection.makefile("rb") as reply:
             return reply.read().partition(b"\r\n\r\n")[2]
     return None
+
+
+def is_served(path: str) -> bool:
+    """Return True if a judge answers at this socket."""
+    return ask(path, "", _SECONDS, b"{}") is not None
 
 
 def main() -> int:

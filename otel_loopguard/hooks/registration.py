@@ -36,6 +36,7 @@ SILENCE: Final = " 2>/dev/null"
 """What follows the part of a hook's command that asks: what that says must not reach the program."""
 STARTING: Final = [str(Path(sys.executable).with_name("otel-loopguard")), "hooks", "serve", "--background"]
 """The command that starts the judge, unless it runs."""
+_NO_JUDGE: Final = "otel-loopguard: no judge could be started, so every call runs. Why: otel-loopguard hooks doctor"
 
 
 class Change(NamedTuple):
@@ -84,8 +85,9 @@ def installed(
             else:
                 entry = registration.entry(event, _asking(program, event, home, choice))
             text = jsonc.appended(text, ("hooks", event), entry)
-        for event in registration.starts:
-            entry = registration.entry(event, _asking(program, event, home, choice, otherwise=_starting()))
+        for number, event in enumerate(registration.starts):
+            starting = _starting(says=registration.shows_messages and number == 0)
+            entry = registration.entry(event, _asking(program, event, home, choice, otherwise=starting))
             text = jsonc.appended(text, ("hooks", event), entry)
     except ValueError as error:
         raise LoopGuardError(f"{path}: {error}. It was left as it is") from error
@@ -184,8 +186,10 @@ def is_fast() -> bool:
     return any(map(shutil.which, ("perl", "curl")))
 
 
-def _starting() -> str:
-    return f"{shlex.join(STARTING)} >/dev/null 2>&1 || :"
+def _starting(*, says: bool) -> str:
+    """Return the command that starts a judge. ``says``: if it cannot be started, the user is told in the program."""
+    told = f"echo {shlex.quote(orjson.dumps({'systemMessage': _NO_JUDGE}).decode())}" if says else ":"
+    return f"{shlex.join(STARTING)} >/dev/null 2>&1 || {told}"
 
 
 def _cleaned(registration: Registration, text: str) -> str:

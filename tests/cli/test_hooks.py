@@ -176,6 +176,15 @@ def test_a_judge_in_a_terminal_needs_the_other_to_be_stopped(hooks: Hooks) -> No
     assert "Remedy: otel-loopguard hooks stop" in hooks("serve").stderr
 
 
+def test_a_judge_that_ends_at_its_start_is_told(hooks: Hooks, home: Path) -> None:
+    """Its reason is in the log."""
+    (home / ".local/state/otel-loopguard/hooks/judge.sock").mkdir(parents=True)
+    (home / ".local/state/otel-loopguard/hooks").chmod(0o700)
+    done = hooks("serve", "--background")
+    assert (done.returncode, "the judge has ended at its start" in done.stderr) == (2, True)
+    assert "IsADirectoryError" in hooks("log").stdout
+
+
 def test_settings_that_cannot_be_read_are_named(hooks: Hooks, home: Path) -> None:
     """A full disk may have cut them."""
     hooks("install", "claude-code")

@@ -17,10 +17,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from otel_loopguard.hooks import registration
 from tests.hooks.programs import AGENTS
 from tests.hooks.programs.agent import ANSWER, DELEGATED, CodingAgent, Steps, need, requests
 from tests.hooks.programs.claude_code import ClaudeCode
 from tests.hooks.programs.codex import Codex
+from tests.hooks.programs.gemini import Gemini
 from tests.models.scripts import written
 from tests.stack.harness.process import wait_until
 
@@ -115,6 +117,20 @@ def test_calls_of_each_kind_are_judged(agent: CodingAgent) -> None:
     assert [kind_of(result, NOTE) for result in done.results(DELEGATED)[:3]] == ["ran", "ran", "refused"]
 
 
+@pytest.mark.parametrize("agent", [ClaudeCode, Codex, Gemini], indirect=True, ids=lambda agent: agent.name)
+def test_a_judge_that_cannot_be_started_is_told_to_the_user(
+    agent: CodingAgent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The model does not read it, and the run is as ever. Only Gemini shows it where no person is, too."""
+    monkeypatch.setattr(registration, "STARTING", ["/nowhere/otel-loopguard"])
+    with folder() as path:
+        alone = type(agent)(path)
+        done = alone.run(Steps([alone.note("one")]))
+    assert (done.status, ANSWER in done.output) == (0, True)
+    assert not done.reads("no judge could be started")
+    assert ("no judge could be started" in done.output) == (agent.name == "gemini")
+
+
 def test_a_run_goes_on_without_its_judge(agent: CodingAgent) -> None:
     """The hook at the start of a session has started it. When it is killed all calls run, and the run ends as alone."""
     with folder() as path:
@@ -137,6 +153,7 @@ def test_a_run_goes_on_without_its_judge(agent: CodingAgent) -> None:
             return running is None
 
         done = alone.run(Steps([when_it_serves, note, when_it_is_killed, note]))
+        hooks(alone, "stop")  # a later hook may have started another one
     assert [kind_of(result, NOTE) for result in done.results()] == ["ran"] * 4
     assert done.reads(TOLD)
     assert (done.status, ANSWER in done.output) == (0, True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -184,6 +185,22 @@ def test_a_command_asks_the_judge(client: str, tmp_path: Path, home: Home) -> No
         finally:
             server.stop()
     assert recording.outcomes == ["executed", "nudged", "blocked", "blocked", "executed"]
+
+
+@EACH
+def test_a_judge_that_cannot_be_started_is_told_once_a_session(
+    program: Program, tmp_path: Path, home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the programs that show it to their user; elsewhere it would be read by nobody, or by the model."""
+    monkeypatch.setattr(registration, "STARTING", ["/nowhere/otel-loopguard"])
+    install(program, tmp_path, home)
+    found = registration.registered(program, tmp_path, is_project=False)
+    said = []
+    for event in program.registration.starts:
+        done = subprocess.run(["sh", "-c", found[event]], input=b"{}", capture_output=True, check=True)
+        said.append(done.stdout and json.loads(done.stdout)["systemMessage"])
+    told = b"" if not program.registration.shows_messages else registration._NO_JUDGE
+    assert said == [told, b""]
 
 
 @EACH

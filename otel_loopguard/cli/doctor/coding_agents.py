@@ -195,7 +195,7 @@ class _Examination:
     def _is_answered(self) -> bool:
         """Return True once the judge answers at its socket, which is soon after it has started."""
         end = time.monotonic() + _LONGEST_START
-        while client.ask(str(self._home.socket), "", COMMANDS.seconds, b"{}") is None:
+        while not client.is_served(str(self._home.socket)):
             if time.monotonic() > end:
                 return False
             time.sleep(0.05)

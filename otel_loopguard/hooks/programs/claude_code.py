@@ -18,6 +18,7 @@ PROGRAM = Program(
         (*snake_case.CALLS, "PostToolBatch", "Stop", "SubagentStop", "SessionEnd"),
         command_hook(5),
         starts=("SessionStart", "UserPromptSubmit"),
+        shows_messages=True,
         http_entry=lambda url: {"hooks": [{"type": "http", "url": url, "timeout": 5}]},
     ),
     tells_messages=True,

@@ -18,6 +18,7 @@ PROGRAM = Program(
         ("PreToolUse", "PostToolUse", "Stop", "SubagentStop", "SessionEnd"),
         command_hook(5),
         starts=("SessionStart", "UserPromptSubmit"),
+        shows_messages=True,
         still="trust the hooks once: start codex, and look at them with /hooks. Until then codex runs none of them.",
     ),
     ends_by_answer=False,

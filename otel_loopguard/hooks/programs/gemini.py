@@ -60,6 +60,7 @@ PROGRAM = Program(
         ("BeforeTool", "AfterTool", "AfterAgent", "BeforeToolSelection", "SessionEnd"),
         command_hook(5_000, matcher="*"),
         starts=("SessionStart", "BeforeAgent"),
+        shows_messages=True,
     ),
     delegating=frozenset({"invoke_agent"}),
 )

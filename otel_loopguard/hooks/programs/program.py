@@ -30,6 +30,8 @@ class Registration:
     """A file of settings without anything."""
     starts: tuple[str, ...] = ()
     """The events at which a judge is started if none answers: of a session, and of a message of the user."""
+    shows_messages: bool = False
+    """True if the program shows its user the ``systemMessage`` of a hook at the first of ``starts``."""
     http_entry: Callable[[str], Any] | None = None
     """Return the item that asks at a URL without a command; None if the program has no such hooks."""
     still: str = ""
