@@ -211,7 +211,8 @@ def _ended(state: State, event: Ended, now: float | None) -> Verdict:
             record.trip = record.trip._replace(action=min(record.trip.action, _NUDGE))
     record.registered = event.exists or record.registered
     record.child_news = event.child_news or record.child_news
-    state.history.count_nested(event.nested)
+    if event.nested:
+        state.history.count_nested(event.nested)
     trip = _count(state, event.began, record, facts, now)
     recovered = _recovered(state, record)
     if event.finds and trip is None and record.trip is None:

@@ -38,7 +38,7 @@ class RunSpan(InContext):
         self._scope = scope
         self._span = span
         self._began = began
-        self._calls_before, self._requests_before = scope.turn.calls, scope.turn.own_ledger.requests
+        self._calls_before, self._requests_before = scope.turn.calls, scope.turn.current.history.spent.requests
         self.around = around
         self.inside = trace.set_span_in_context(span, around)
         """The context with the span."""
@@ -97,7 +97,7 @@ class RunSpan(InContext):
             turn, seconds, genai = self._scope.turn, (ended - self._began) / 1e9, self._providers.outlets().meters.genai
             genai.agent_ran(
                 seconds, self._scope.agent_name, error_type, self.inside,
-                calls=turn.calls - self._calls_before, requests=turn.own_ledger.requests - self._requests_before,
+                calls=turn.calls - self._calls_before, requests=turn.current.history.spent.requests - self._requests_before,
             )  # fmt: skip
 
 

@@ -257,7 +257,8 @@ class History:
     @property
     def ledger(self) -> Ledger:
         """The ledger of this turn and all turns nested in it."""
-        return self.spent.plus(self.spent_by_nested)._replace(calls=self.calls)
+        nested = self.spent_by_nested
+        return (self.spent if nested is NOTHING_SPENT else self.spent.plus(nested))._replace(calls=self.calls)
 
     def change(self, tool: int) -> None:
         """Count a change, by a tool that is given by the digest of its name."""

@@ -113,8 +113,8 @@ def start(history: History, record: Record) -> None:
     history.idle, history.wall = record.idle, record.wall
     history.last_started = record.key
     if record.at is not None:
-        if history.active_at == inf:
-            history.begin(record.at)
+        if history.began_at == -inf:
+            history.began_at = record.at
         history.active_at, history.thinking = record.at, 0.0
     if record.resumed:
         return
