@@ -11,6 +11,7 @@ import socket
 import stat
 import time
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -19,7 +20,7 @@ from otel_loopguard.private_files import private, write_private
 from otel_loopguard.version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 _NAME = "otel-loopguard/hooks"
 _LONGEST_SOCKET = 100
@@ -117,16 +118,16 @@ class Home:
                 return RunningJudge(int(process), version)
         return None
 
-    def claim(self, session: str) -> int | None:
-        """Judge a session in this process, until the returned file is closed. Return None without a folder: no hooks
-        are installed. Hooks of a session may be in the program's settings, too, and the resident judge leaves it alone.
+    def claim(self, session: str) -> Callable[[], None] | None:
+        """Judge a session in this process, until the returned function is called. None without a folder: no hooks are
+        installed. Hooks of a session may be in the program's settings, too, and the resident judge leaves it alone.
         """
         path = self._claimed(session)
         with suppress(FileNotFoundError):
             path.parent.mkdir(mode=0o700, exist_ok=True)
             held = private(str(path), os.O_RDWR | os.O_CREAT)
             fcntl.flock(held, fcntl.LOCK_SH)
-            return held
+            return partial(_release, path, held)
         return None
 
     def is_claimed(self, session: str) -> bool:
@@ -137,7 +138,7 @@ class Home:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 return True
-            path.unlink()  # nobody has it any more
+            path.unlink()  # its process was killed
         return False
 
     def _claimed(self, session: str) -> Path:
@@ -169,3 +170,9 @@ class Home:
                 os.link(new, path)
             new.unlink()
         return path.read_text("ascii")
+
+
+def _release(path: Path, held: int) -> None:
+    with suppress(FileNotFoundError):
+        path.unlink()
+    os.close(held)

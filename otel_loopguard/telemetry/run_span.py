@@ -97,7 +97,8 @@ class RunSpan(InContext):
             turn, seconds, genai = self._scope.turn, (ended - self._began) / 1e9, self._providers.outlets().meters.genai
             genai.agent_ran(
                 seconds, self._scope.agent_name, error_type, self.inside,
-                calls=turn.calls - self._calls_before, requests=turn.current.history.spent.requests - self._requests_before,
+                calls=turn.calls - self._calls_before,
+                requests=turn.current.history.spent.requests - self._requests_before,
             )  # fmt: skip
 
 

@@ -88,4 +88,7 @@ def test_a_session_is_claimed_until_the_process_is_gone(home: Home) -> None:
         assert (home.is_claimed("s1"), home.is_claimed("s2")) == (True, False)
         program.kill()
     assert not home.is_claimed("s1")
+    release = home.claim("s1")
+    assert release is not None
+    release()
     assert list((home.folder / "claimed").iterdir()) == []

@@ -39,8 +39,8 @@ class _Connection:
         self.runtime = runtime
         self._judge = Judge(runtime, on_end=self._note)
         self._error: RunStopped | None = None
-        self._claims: dict[str, int | None] = {}
-        """The sessions, each with the file that says so to the resident judge; None if there is no such judge."""
+        self._claims: dict[str, Callable[[], None] | None] = {}
+        """The sessions, each with what gives it back to the resident judge; None if no hooks ask one."""
 
     async def answer(self, told: Any, *_: Any) -> dict[str, Any]:
         """Answer a hook."""
@@ -71,11 +71,11 @@ class _Connection:
 
     def close(self) -> None:
         """End what is left."""
-        self._judge.close()
-        for claim in self._claims.values():
-            if claim is not None:
-                os.close(claim)
+        releases = [*filter(None, self._claims.values())]
         self._claims.clear()
+        for release in releases:
+            release()
+        self._judge.close()
 
 
 def _error_in(result: Mapping[str, Any]) -> BaseException | None:
