@@ -245,7 +245,7 @@ class Turn:
         if ending.turn is not None:
             return None
         how = how or ending_of(error, self.current.history, is_aborted=self.is_aborted)
-        ending.turn = ended = EndedTurn(self.id, how, self.calls, conversation_id, self.ledger)
+        ending.turn = ended = EndedTurn(self.id, how, self.calls, conversation_id, self.current.history.ledger)
         if self.parent is not None or (self.cell is not None and self.cell.names_turn):
             return None
         if self.policy.on_end is not None:

@@ -257,8 +257,10 @@ class History:
     @property
     def ledger(self) -> Ledger:
         """The ledger of this turn and all turns nested in it."""
-        nested = self.spent_by_nested
-        return (self.spent if nested is NOTHING_SPENT else self.spent.plus(nested))._replace(calls=self.calls)
+        own, nested = self.spent, self.spent_by_nested
+        if own is nested is NOTHING_SPENT:
+            return Ledger(calls=self.calls)
+        return own.plus(nested)._replace(calls=self.calls)
 
     def change(self, tool: int) -> None:
         """Count a change, by a tool that is given by the digest of its name."""
