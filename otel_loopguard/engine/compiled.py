@@ -19,10 +19,12 @@ from otel_loopguard.engine.vocabulary import Action
 
 if TYPE_CHECKING:
     from otel_loopguard.engine.detectors.row import Check, OncePer
+    from otel_loopguard.engine.history.conversation_texts import ConversationTexts
     from otel_loopguard.engine.policy.policy import Policy
     from otel_loopguard.engine.rule import Rule
     from otel_loopguard.engine.tools.contracts import Tool
     from otel_loopguard.engine.tools.declared import DeclaredTools
+    from otel_loopguard.engine.vocabulary import Trip
 
     Checks = tuple[tuple[Check, Rule], ...]
 
@@ -48,8 +50,8 @@ class CompiledPolicy:
     """A policy with its contracts, fingerprinter and detectors. A turn keeps the one that it began with."""
 
     __slots__ = (
-        "_detectors", "budgets", "contracts", "custom", "fingerprinter", "judges", "once_per", "policy", "prices",
-        "remembers",
+        "_detectors", "at_request", "budgets", "contracts", "custom", "fingerprinter", "judges", "once_per", "policy",
+        "prices", "remembers",
     )  # fmt: skip
 
     def __init__(
@@ -67,6 +69,9 @@ class CompiledPolicy:
         self.budgets = budgets_of(policy) if self.judges else ()
         self.custom = tuple(one for one in policy.detectors if self.judges and _is_active(one, policy))
         """The user's detectors that run: functions, and rows. They are asked outside of the turn's lock."""
+        rows = [*self._detectors, *(one for one in self.custom if isinstance(one, Detector))]
+        self.at_request = tuple((one.at_request, policy.rule(one.mode)) for one in rows if one.at_request)
+        """The checks of texts, each with its rule, in the policy's order."""
         self.once_per: dict[str, OncePer] = {mode: row.once_per for mode, row in {**ROWS, **policy.more_rows}.items()}
 
     def checks_of(self, tool: Tool) -> ToolChecks:
@@ -80,6 +85,11 @@ class CompiledPolicy:
             after_loss=tuple((one.after, tool.rules[one.mode]) for one in _OF_LOSSES if one.after),
         )
         return checks
+
+    def trip_of_texts(self, texts: ConversationTexts) -> Trip | None:
+        """Return the trip of a request by the texts of its conversation: the first one that acts, else the first."""
+        trips = [trip for check, rule in self.at_request if (trip := check(texts, rule)) is not None]
+        return max(trips, key=lambda trip: trip.action, default=None)
 
     def new_history(self) -> History:
         """Return the empty history of a turn that begins under this policy."""

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from otel_loopguard.engine.policy.policy import Policy
     from otel_loopguard.engine.vocabulary import Record
 
-_MODES = {str(mode): mode for mode in Mode}
+MODES = {str(mode): mode for mode in Mode}
 MOST_GATES = 1_024
 
 
@@ -125,7 +125,7 @@ def _capped(trip: Trip, ceiling: Action, highest: Action) -> Trip | None:
     """Cap the action of a trip; None if its mode or tool is switched off."""
     if not ceiling:  # it is OFF
         return None
-    return trip._replace(mode=_MODES.get(trip.mode, trip.mode), action=min(trip.verdict, ceiling, highest))
+    return trip._replace(mode=MODES.get(trip.mode, trip.mode), action=min(trip.verdict, ceiling, highest))
 
 
 def stronger(best: Trip | None, trip: Trip | None) -> Trip | None:

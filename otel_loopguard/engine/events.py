@@ -153,6 +153,8 @@ class Asking(NamedTuple):
     op: int
     place: PlaceInTree | None
     """As in ``Began``."""
+    found: Trip | None = None
+    """The trip that the texts of its conversation have, if any."""
 
 
 class Paid(NamedTuple):

@@ -452,7 +452,7 @@ def _concluded(state: State, _event: Concluded, _: float | None) -> Verdict:
 
 
 def _asking(state: State, event: Asking, now: float | None) -> Verdict:
-    """Decide about a request by the budgets: it is sent as it is, or without tools, or the run is ended."""
+    """Decide about a request: it is sent as it is, with a sentence or without tools, or the run is ended."""
     history, compiled = state.history, state.compiled
     policy = compiled.policy
     for budget in compiled.budgets:
@@ -475,7 +475,24 @@ def _asking(state: State, event: Asking, now: float | None) -> Verdict:
         )
         state.remember(trip)
         return Verdict(None, trip, action, first=state.reach(trip))
-    return _NOTHING
+    return _NOTHING if event.found is None else _by_texts(state, event.found)
+
+
+def _by_texts(state: State, trip: Trip) -> Verdict:
+    """Decide about a request by the trip of its texts. Below the end of the run it is due at its limit, and doubled."""
+    policy = state.compiled.policy
+    if trip.verdict is _ABORT and not policy.abort_after:
+        trip = trip._replace(verdict=_NUDGE, action=_NUDGE)
+    of_mode = policy.rule(trip.mode).action
+    ceiling = min(policy.action, state.ceiling, _ABORT if of_mode is None else of_mode)
+    action = trip.action if ceiling >= _BLOCK else min(trip.action, ceiling)
+    times, rest = divmod(trip.count, max(trip.limit, 1))
+    is_due = not rest and not times & (times - 1)  # 1, 2, 4, 8 times the limit
+    if action is Action.OFF or (action < _CONCLUDE and not is_due):
+        return _NOTHING
+    trip = trip._replace(mode=decide.MODES.get(trip.mode, trip.mode), action=action)
+    state.remember(trip)
+    return Verdict(None, trip, action, first=state.reach(trip))
 
 
 def _nested(state: State, _event: Nested, _: float | None) -> Verdict:

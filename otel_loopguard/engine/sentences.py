@@ -176,7 +176,8 @@ def abort(trip: Trip, policy: Policy, printable_name: str | None, *, attempts: i
     own = _own(policy, f"{trip.mode}.abort", trip._replace(tool=called))
     if own is not None:
         return own
-    if trip.is_budget:
+    row = policy.row(trip.mode)
+    if trip.is_budget or (row is not None and row.at_request is not None):
         return f"{_filled(_wording_of(trip, policy).refusal, trip)} The run was ended."
     vainly = "" if policy.counting == "calls" else " without getting anywhere"
     whose = " of this call" if attempts >= trip.count else ""  # a mode may count other calls, too

@@ -56,6 +56,7 @@ if TYPE_CHECKING:
 
     from otel_loopguard.engine.compiled import CompiledPolicy
     from otel_loopguard.engine.conversation_memory import PlaceInConversation
+    from otel_loopguard.engine.history.conversation_texts import ConversationTexts
     from otel_loopguard.engine.ledger import Ledger
     from otel_loopguard.engine.policy.policy import Policy
     from otel_loopguard.engine.tools.contracts import ResolvedCall
@@ -714,17 +715,21 @@ class Turn:
         stopped = self.current.messages is not None and bool(self.current.messages.stops)
         return wording.concluded(verdict, self.policy, stopped=stopped)
 
-    def asking(self) -> Trip | None:
-        """Judge a request to a model before it is sent. Return the trip of a budget that is spent, or None.
+    def asking(self, texts: ConversationTexts | None = None) -> Trip | None:
+        """Judge a request to a model before it is sent. Return the trip of a budget that is spent, or of ``texts``.
 
-        With CONCLUDE a conclusion is due: send it without tools. With ABORT, end the run.
+        With NUDGE the model is to be told; with CONCLUDE a conclusion is due: send it without tools. With ABORT, end
+        the run.
         """
-        if not self.compiled.budgets:
+        found = None if texts is None else self.compiled.trip_of_texts(texts)
+        if found is None and not self.compiled.budgets:
             return None
-        verdict = self._tell(Asking(self._op(), self._place()))
+        verdict = self._tell(Asking(self._op(), self._place(), found))
         self._note_first(verdict)
         if verdict.action is Action.ABORT:
             self.aborted()
+        elif texts is not None:
+            texts.judged()
         return verdict.trip
 
     def thought(self, seconds: float, *, ago: float = 0.0) -> None:

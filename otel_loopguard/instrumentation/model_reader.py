@@ -19,6 +19,7 @@ from opentelemetry import trace
 from opentelemetry.trace import NonRecordingSpan
 
 from otel_loopguard import semconv
+from otel_loopguard.engine import sentences
 from otel_loopguard.engine.ledger import NOTHING_SPENT, REQUEST_SENT, of_reply
 from otel_loopguard.engine.vocabulary import Action, Outcome, ToolCall, Usage
 from otel_loopguard.guard.ending import ANSWERED, CANCELLED, FAILED
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 
     from opentelemetry.trace import Span
 
+    from otel_loopguard.engine.history.conversation_texts import ConversationTexts
     from otel_loopguard.engine.ledger import Ledger
     from otel_loopguard.engine.vocabulary import Decision, Trip
     from otel_loopguard.errors import RunStopped
@@ -259,7 +261,7 @@ class ModelReader:
         identity = {semconv.TURN_ID: turn.id, semconv.TURN_SOURCE: turn.source}
         self.providers.events.emit(trip, "", first, span, context, record=None, identity=identity)
         outlets.meters.trip(turn.known_as, trip, semconv.UNKNOWN_TOOL, first, context, is_shared=turn.is_shared)
-        self.providers.events.log_budget(trip, turn, span.get_span_context())
+        self.providers.events.log_request(trip, turn, span.get_span_context())
 
     def make_turn(self, one: MessageList, scope: Scope | None) -> None:
         """Make the turn of a message list. Inside a tool call it is nested in that call."""
@@ -597,8 +599,15 @@ class Exchange:
         turn, scope = None if one is None else one.turn, self._scope
         if scope is not None and scope.call is None:
             turn = scope.turn
-        if turn is not None and turn.compiled.budgets and (one is None or one.withdrawn != one.whole):
-            self._keep_to_budget(turn, error)
+        texts = None
+        with self.shield("model.texts"):
+            texts = self._repeated()
+            if texts is not None and one is not None and turn is None:
+                self._reader.make_turn(one, scope)
+                turn = one.turn
+        judged = texts is not None or (turn is not None and turn.compiled.budgets)
+        if turn is not None and judged and (one is None or one.withdrawn != one.whole):
+            self._judge(turn, texts, error)
         if one is not None:
             args, kwargs = self._decided(one, error, args, kwargs)
         self._thinking = None if turn is None else Thinking(self._reader.guard.clock, turn)
@@ -612,13 +621,33 @@ class Exchange:
             self._spend(REQUEST_SENT)
         return args, kwargs
 
-    def _keep_to_budget(self, turn: Turn, error: Callable[[], type[RunStopped]]) -> None:
-        """Raise the error that ends the run if it goes on beyond a budget. Else note that it has to conclude, if so."""
+    def _repeated(self) -> ConversationTexts | None:
+        """Return the texts of the conversation if a check of the policy finds a loop in them, else None."""
+        one = self._list
+        if one is None or one.error is not None:
+            return None
+        compiled = self._reader.guard.compiled if one.turn is None else one.turn.compiled
+        return None if compiled.trip_of_texts(one.texts) is None else one.texts
+
+    def _tell(self, one: MessageList, sentence: str) -> None:
+        """Add a sentence to the last message of the user; to none, if the provider keeps it or it takes no text."""
+        places = reversed(range(len(self._request.entries)))
+        place = next((place for place in places if self._request.message(place).by_user), None)
+        if place is None:
+            return
+        number = one.of_user(place)
+        if self._has_place(one, number):
+            one.sentences[number] = sentence
+
+    def _judge(self, turn: Turn, texts: ConversationTexts | None, error: Callable[[], type[RunStopped]]) -> None:
+        """Raise the error that ends the run beyond a budget or in a loop of texts. Else note what the model is told."""
         trip, one = None, self._list
-        with self.shield("model.budget"):
-            trip = turn.asking()
+        with self.shield("model.request"):
+            trip = turn.asking(texts)
             if trip is not None:
                 self._reader.report(turn, trip)
+            if trip is not None and trip.action is Action.NUDGE and one is not None:
+                self._tell(one, sentences.nudge(trip, turn.policy))
         if trip is None:
             return
         if trip.action is Action.ABORT:

@@ -56,12 +56,13 @@ _AT_A_REQUEST: Final = {
     Action.ABORT: "Ended the run{after} at",
 }
 """The beginning of a log line: of a call before it runs, and of a call that has run and was read in a request."""
-_BEYOND_BUDGET: Final = {
+_BEYOND_A_LIMIT: Final = {
     Action.OBSERVE: "Would have asked for an answer",
+    Action.NUDGE: "Told the model",
     Action.CONCLUDE: "Asked for an answer",
     Action.ABORT: "Ended the run",
 }
-"""The beginning of a log line about a request beyond a budget."""
+"""The beginning of a log line about a request beyond a budget, or in a loop of texts."""
 _FATES_AT_A_CALL: Final = {
     Action.OBSERVE: PASSED,
     Action.NUDGE: PASSED,
@@ -96,11 +97,11 @@ def in_words(trip: Trip, tool: str, policy: Policy, attempt: int = 0) -> str:
     mode, title = clean_name(str(trip.mode)), policy.title(trip.mode)
     if trip.mode == USER_STOP:
         return f"{clean_name(tool)}: the user asked for a stop ({mode})"
+    of = f"{clean_name(tool)}: " if tool else ""
     if trip.is_budget:
-        of = f"{clean_name(tool)}: " if tool else ""
         return f"{of}{trip.reason} {trip.count} of {trip.limit} is spent ({mode})"
     times = ordinal(max(trip.count, attempt))
-    return f"{clean_name(tool)}: {title}{', ' * bool(title)}for the {times} time ({mode}, limit {trip.limit})"
+    return f"{of}{title}{', ' * bool(title)}for the {times} time ({mode}, limit {trip.limit})"
 
 
 def where(turn_id: str, span: SpanContext, call_id: str | None = None) -> str:
@@ -271,16 +272,19 @@ class Events:
             did = _WITHDREW.replace("{after}", after)
             logger.warning("%s %s.%s", did, where(turn.id, span), left_out_before(left_out))
 
-    def log_budget(self, trip: Trip, turn: Turn, span: SpanContext) -> None:
-        """Log that a request to a model came beyond a budget: the first one of the turn with this action."""
+    def log_request(self, trip: Trip, turn: Turn, span: SpanContext) -> None:
+        """Log that a request came beyond a budget, or ends a loop of texts: the turn's first one with this action."""
+        if trip.verdict < Action.BLOCK:
+            return
         lines, action = self._lines_of(turn.id), trip.action
+        self._count_loop(trip, lines)
         lines.endings[action] += 1
         if lines.endings[action] > 1:
             return
         self._summary.ended += action is Action.ABORT
         left_out = self._ask(lines, "", str(trip.mode), is_ending=action is Action.ABORT)
         if left_out is not None:
-            did, told = _BEYOND_BUDGET.get(action, ""), in_words(trip, "", turn.policy)
+            did, told = _BEYOND_A_LIMIT.get(action, ""), in_words(trip, "", turn.policy)
             logger.warning("%s: %s %s.%s", did, told, where(turn.id, span), left_out_before(left_out))
 
     def _ask(self, lines: _TurnLines, tool: str, mode: str, *, is_ending: bool) -> int | None:

@@ -90,11 +90,11 @@ class Recording:
 
     @property
     def trips(self) -> list[SeenTrip]:
-        """The detected loops, in order."""
+        """The detected loops, in order: of calls, and of requests to a model."""
+        events = [event for span in self._spans.get_finished_spans() for event in span.events]
         return [
             _seen(event.attributes or {})
-            for span in self.spans
-            for event in span.events
+            for event in sorted(events, key=lambda event: event.timestamp)
             if event.name == semconv.EVENT_TRIP
         ]
 

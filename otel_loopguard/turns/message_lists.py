@@ -18,9 +18,10 @@ from collections import Counter, OrderedDict
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from otel_loopguard.engine.history.conversation_texts import ConversationTexts, folded
 from otel_loopguard.engine.ledger import NOTHING_SPENT
 from otel_loopguard.guard.ending import CANCELLED
-from otel_loopguard.turns.messages import WrittenResult, mark_of
+from otel_loopguard.turns.messages import WrittenResult, key_of_user, mark_of, plain_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
@@ -189,8 +190,8 @@ class MessageList:
     __slots__ = (
         "_last_number", "_message", "_numbers", "_replied", "_visible", "call_ids", "caller", "chain", "concluded",
         "error", "has_run", "is_counted", "kept_chain", "kept_turn", "left_as", "lock", "marks", "names",
-        "on_probation", "open_calls", "opening", "owns_turn", "replies", "root", "sentences", "thinking", "ticks",
-        "trace", "turn", "unpaid", "usage_key", "used", "verdicts", "was_cut", "whole", "withdrawn",
+        "on_probation", "open_calls", "opening", "owns_turn", "replies", "root", "sentences", "texts", "thinking",
+        "ticks", "trace", "turn", "unpaid", "usage_key", "used", "verdicts", "was_cut", "whole", "withdrawn",
     )  # fmt: skip
 
     def __init__(self, caller: Caller | None = None) -> None:  # noqa: PLR0915 - what is known about a message list
@@ -243,6 +244,8 @@ class MessageList:
         """The hash of the turn's first request."""
         self.unpaid = NOTHING_SPENT
         """What the requests of the turn have spent that is in no turn's ledger yet."""
+        self.texts = ConversationTexts()
+        """The texts of all its requests, whichever turn they were in."""
         self.trace: SpanContext | None = None
         """The span of the turn's first call, or None."""
         self.thinking: Thinking | None = None
@@ -285,6 +288,9 @@ class MessageList:
         found: dict[int, _Visible] = {}
         begins = passed = continues = False
         written: list[tuple[str, str]] = []
+        self._hear(
+            [place for place in range(common, len(request.marks)) if request.marks[place] not in before], request
+        )
         for place in range(common, len(request.marks)):
             message = request.message(place)
             if message.calls:
@@ -320,6 +326,26 @@ class MessageList:
             begins = False  # else the history was replaced by a summary of it
         self._close_calls(is_equal=goes_on and common == len(request.marks))
         return Delta(new, lost if request.tools != frozenset() else {}, passed or (begins and not new), written)
+
+    def _hear(self, places: Sequence[int], request: Request) -> None:
+        """Tell the conversation's texts of the messages that are new in a request."""
+        texts = self.texts
+        for message in map(request.message, places):
+            said = folded(plain_text(message.said))
+            if said:
+                texts.said(hash(said), len(said))
+            for _ in message.calls:
+                texts.called()
+            for result in message.results:
+                texts.result(mark_of(result.content))
+            if message.by_user:
+                texts.asked(key_of_user(message.text))
+
+    def of_user(self, place: int) -> int:
+        """Return a number for the user's message at this place, as results have one: it may get a sentence."""
+        number = self._next_number(None)
+        self._visible[number] = _Visible(place, 0, self.marks[place], 0)
+        return number
 
     def _close_calls(self, *, is_equal: bool) -> None:
         """Forget the open calls, unless the request equals the last one: it was sent again, or by an equal agent."""

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from otel_loopguard.engine.history.conversation_texts import without_digits
+
 if TYPE_CHECKING:
-    from collections.abc import Hashable
+    from collections.abc import Hashable, Sequence
 
 
 class WrittenCall(NamedTuple):
@@ -37,6 +39,8 @@ class Message(NamedTuple):
     """True if it has text in the user's role, which the program itself may have written."""
     text: Any = None
     """The text in the user's role, or the list of its parts."""
+    said: Any = None
+    """The text of the model, or the list of its parts; None if it is no message of the model, or has no text."""
 
 
 class Reply(NamedTuple):
@@ -54,6 +58,26 @@ class Reply(NamedTuple):
 
 
 NO_MESSAGE = Message()
+
+
+def plain_text(value: Any) -> str:
+    """Return a text, or those of its parts that have one, joined."""
+    return value if isinstance(value, str) else "\n".join(filter(None, map(_text_of, _parts(value))))
+
+
+def key_of_user(value: Any) -> int:
+    """Return a hash of a user's message without its digits, and of its parts that have no text, such as pictures."""
+    others = [mark_of(part) for part in _parts(value) if not _text_of(part)]
+    return hash((without_digits(plain_text(value)), *others))
+
+
+def _parts(value: Any) -> Sequence[Any]:
+    return value if isinstance(value, (list, tuple)) else ()
+
+
+def _text_of(part: Any) -> str:
+    text = part if isinstance(part, str) else part.get("text") if isinstance(part, dict) else getattr(part, "text", "")
+    return text if isinstance(text, str) else ""
 
 
 def mark_of(value: Any) -> int:

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from otel_loopguard.cli.calibrate.survey import RefusedRun, Survey
     from otel_loopguard.engine.tools.contracts import Tool
 
-_OF_FEW_CALLS = {mode for mode, row in ROWS.items() if row.concerns is not None} | {Mode.NESTED_REPEAT}
-"""Modes that judge only tools that a policy or code declares something of, or calls that no recording has."""
+_OF_FEW_CALLS = {mode for mode, row in ROWS.items() if row.concerns or row.at_request} | {Mode.NESTED_REPEAT}
+"""Modes that judge only tools that a policy or code declares something of, or what no recording of calls has."""
 _MOST_TOOLS = 20
 _WIDTH = 100
 

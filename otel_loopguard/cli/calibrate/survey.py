@@ -15,7 +15,7 @@ from otel_loopguard import semconv
 from otel_loopguard.cli.replay.judge import PolicyJudge, shown_tool
 from otel_loopguard.cli.replay.line_judge import JudgedRun
 from otel_loopguard.cli.replay.recorded_runs import is_known
-from otel_loopguard.engine.modes import Mode
+from otel_loopguard.engine.modes import ROWS, Mode
 from otel_loopguard.engine.quoting import clean_name
 from otel_loopguard.engine.rule import Rule
 from otel_loopguard.engine.vocabulary import Action, ToolCall
@@ -236,7 +236,7 @@ def probes(policy: Policy) -> dict[Mode, PolicyJudge]:
     found = {}
     for mode in Mode:
         rule = policy.rule(mode)
-        if not (rule.nudge and rule.block and rule.nudge + 1 < rule.block):
+        if ROWS[mode].at_request or not (rule.nudge and rule.block and rule.nudge + 1 < rule.block):
             continue
         also = {"no_news_block": rule.settings["no_news_nudge"]} if "no_news_nudge" in rule.settings else {}
         at_nudge = Rule(**{**rule.settings, "block": rule.nudge, **also})

@@ -16,6 +16,7 @@ from otel_loopguard.engine.detectors import (
     retry_limit,
     same_answer,
     similar_query,
+    text_repeat,
     unknown_tool_repeat,
     volatile_repeat,
 )
@@ -38,6 +39,7 @@ DETECTORS: tuple[Detector, ...] = (
     retry_limit.ROW,
     global_circuit_breaker.BUDGET,
     global_circuit_breaker.ROW,
+    text_repeat.ROW,
 )
 
 __all__ = ["DETECTORS", "Detector"]

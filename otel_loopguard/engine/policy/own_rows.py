@@ -23,9 +23,9 @@ def faults(row: Any, taken: Collection[str]) -> Iterator[str]:
         yield f"mode = {row.mode!r} must be a name of small letters, digits and _"
     elif row.mode in taken or row.mode in NO_LOOPS:
         yield f"there is a mode {row.mode} already; give yours another name"
-    if not (callable(row.before) or callable(row.after)):
+    if not (callable(row.before) or callable(row.after) or callable(row.at_request)):
         yield "it has no check: before, after or both must be a function (history, record, rule) -> Trip | None"
-    for name in ("before", "after", "may_trip_from", "concerns", "declared"):
+    for name in ("before", "after", "at_request", "may_trip_from", "concerns", "declared"):
         value = getattr(row, name)
         if value is not None and not callable(value):
             yield f"{name} = {value!r} must be a function"

@@ -85,6 +85,10 @@ class RuleSettings(TypedDict, total=False):
     """Of ``global_circuit_breaker``. Calls without news in the turn, after which the model is nudged."""
     no_news_block: int | None
     """Of ``global_circuit_breaker``. Calls without news in the turn, after which repeats are refused."""
+    hook_nudge: int | None
+    """Of ``text_repeat``. How often the same user message comes, without a call, until the model is told."""
+    hook_block: int | None
+    """Of ``text_repeat``. How often it comes until the run is ended."""
 
 
 class ModeSettings(TypedDict, total=False):
@@ -104,6 +108,7 @@ class ModeSettings(TypedDict, total=False):
     no_novelty: Rule | RuleSettings
     retry_limit: Rule | RuleSettings
     global_circuit_breaker: Rule | RuleSettings
+    text_repeat: Rule | RuleSettings
 
 
 class ToolSettings(TypedDict, total=False):

@@ -40,9 +40,11 @@ def _mark(message: Any) -> int:
 def _read(message: Any) -> Message:
     content, by_user = field(message, "content"), field(message, "role") == "user"
     if not isinstance(content, list):
-        return Message(by_user=by_user, text=content)
+        return Message(by_user=by_user, text=content, said=None if by_user else content)
     written = [block for block in content if _is_of_user(block)] if by_user else []
-    return Message(tuple(_calls(content)), tuple(_results(content)), bool(written), written)
+    return Message(
+        tuple(_calls(content)), tuple(_results(content)), bool(written), written, None if by_user else content
+    )
 
 
 def _is_of_user(block: Any) -> bool:

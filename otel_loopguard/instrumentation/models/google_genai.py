@@ -48,7 +48,8 @@ def _mark(content: Any) -> int:
 def _read(content: Any) -> Message:
     parts, by_user = sequence(field(content, "parts")), field(content, "role") in ("user", None)
     written = [part for part in parts if field(part, "text")] if by_user else []
-    return Message(tuple(_calls(parts)), tuple(_results(parts)), bool(written), written)
+    said = None if by_user else [part for part in parts if not field(part, "thought")]
+    return Message(tuple(_calls(parts)), tuple(_results(parts)), bool(written), written, said)
 
 
 def _calls(parts: Any) -> Iterator[WrittenCall]:

@@ -50,7 +50,7 @@ def _read(message: Any) -> Message:
     if role == "tool":
         return Message((), (WrittenResult(get("tool_call_id"), get("content")),))
     if role == "assistant":
-        return Message(tuple(_calls(message)))
+        return Message(tuple(_calls(message)), said=get("content"))
     if role == "function":
         return Message((), (WrittenResult(None, get("content"), name=get("name")),))
     return Message(by_user=role == "user", text=get("content"))

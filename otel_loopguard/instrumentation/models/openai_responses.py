@@ -56,7 +56,9 @@ def _read(item: Any) -> Message:
     if isinstance(kind, str) and kind.endswith("_call_output"):
         failed = True if field(item, "status") == "failed" else None
         return Message(results=(WrittenResult(_call_id(item), field(item, "output"), failed, field(item, "name")),))
-    return Message(by_user=True, text=field(item, "content")) if field(item, "role") == "user" else NO_MESSAGE
+    if field(item, "role") == "user":
+        return Message(by_user=True, text=field(item, "content"))
+    return Message(said=field(item, "content")) if field(item, "role") == "assistant" else NO_MESSAGE
 
 
 def _call(item: Any, kind: str) -> WrittenCall:

@@ -30,7 +30,7 @@ def missing(one: Detector) -> list[str]:
     """Name the parts that a mode of the package must have and this row does not have."""
     file = FOLDER / f"{one.mode}.py"
     parts = {
-        "a check, before or after": one.before or one.after,
+        "a check, before, after or at_request": one.before or one.after or one.at_request,
         "rule: a default limit": one.rule.settings,
         "refusal": one.refusal or (one.after and not one.before),
         "nudge": one.nudge,
@@ -65,7 +65,7 @@ def test_the_words_for_people_begin_with_the_default_limits(mode):
 def test_a_part_that_is_missing_is_named():
     """Who adds a mode reads what it still needs."""
     assert missing(Detector("brand_new", refusal="x")) == [
-        "a check, before or after",
+        "a check, before, after or at_request",
         "rule: a default limit",
         "nudge",
         "may_trip_from",

@@ -1,0 +1,122 @@
+"""Follow the texts of a conversation: which answers of the model, and which messages of the user, come again.
+
+All texts are keys: hashes that are of use in this process only. The counts belong to the conversation and not to a
+turn, because a stop hook and a prompt that is sent again are messages of the user, too.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from otel_loopguard.engine.history.bounded import EMPTY, kept
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+LEAST: Final = 40
+"""The characters from which an answer is judged alone. A shorter one is judged with the user's message before it."""
+_MOST: Final = 1_024
+"""Keys of one sort in memory. A text that was forgotten is new again."""
+_DIGITS: Final = re.compile(r"\d+")
+
+
+def folded(text: str) -> str:
+    """Return a text as answers are compared: with single blanks, in lower case."""
+    return " ".join(text.split()).lower()
+
+
+def without_digits(text: str) -> str:
+    """Return a text as messages of the user are compared: a hook may count its own rounds."""
+    return _DIGITS.sub("0", folded(text))
+
+
+class Repeat(NamedTuple):
+    """A text that has come again, and nothing new since its first time."""
+
+    times: int = 0
+    """How often it has come; 0 or 1 is no repeat."""
+    beside_calls: bool = False
+    """True for an answer that came with calls."""
+    is_judged: bool = False
+    """True once a request was sent that was judged by it."""
+
+
+_NO_REPEAT: Final = Repeat()
+
+
+class ConversationTexts:
+    """The texts and results of a conversation, in their order. Tell it each one once."""
+
+    __slots__ = ("_answers", "_calls", "_news", "_results", "_said", "_user", "_users", "answer", "user")
+
+    def __init__(self) -> None:
+        self.answer = _NO_REPEAT
+        """The last answer, as long as nothing new came after it."""
+        self.user = _NO_REPEAT
+        """The last message of the user, as long as no call came after it."""
+        self._answers: dict[Hashable, tuple[int, int]] = EMPTY
+        """By answer: how often it came, and the number of news at its last time."""
+        self._users: dict[Hashable, tuple[int, int]] = EMPTY
+        """By message of the user: how often it came, and the number of calls at its last time."""
+        self._results: dict[Hashable, None] = EMPTY
+        self._news = 0
+        """Results and messages of the user that had not come before."""
+        self._calls = 0
+        self._said: tuple[Hashable, int] | None = None
+        """The answer of which is not known yet whether calls follow, with its length."""
+        self._user: Hashable = None
+
+    def said(self, key: Hashable, length: int) -> None:
+        """Note a text of the model, by its key and its length when folded."""
+        self._settle(beside_calls=False)
+        self._said = key, length
+
+    def called(self) -> None:
+        """Note a call of the model: a text right before it was no answer."""
+        self._settle(beside_calls=True)
+        self._calls += 1
+        self.user = _NO_REPEAT
+
+    def result(self, key: Hashable) -> None:
+        """Note the result of a call."""
+        self._settle(beside_calls=True)
+        self._calls += 1  # where a provider keeps the conversation, a request has results and no calls
+        self.user = _NO_REPEAT
+        if key not in self._results:
+            self._results = kept(self._results, key, _MOST)
+            self._is_new()
+
+    def asked(self, key: Hashable) -> None:
+        """Note a message of the user, which a hook or the program may have written."""
+        self._settle(beside_calls=False)
+        if key not in self._users:
+            self._is_new()
+        count, calls = self._users.get(key, (0, 0))
+        count = count + 1 if calls == self._calls else 1
+        self._users = kept(self._users, key, _MOST, (count, self._calls))
+        self._user, self.user = key, Repeat(count)
+
+    def judged(self) -> None:
+        """Note that a request is sent that was judged by these texts: nothing is reported twice."""
+        self.answer = self.answer._replace(is_judged=True)
+        self.user = self.user._replace(is_judged=True)
+
+    def _is_new(self) -> None:
+        self._news += 1
+        self.answer = _NO_REPEAT
+
+    def _settle(self, *, beside_calls: bool) -> None:
+        """Count the answer before, now that it is known whether calls follow it."""
+        if self._said is None:
+            return
+        (key, length), self._said = self._said, None
+        if length < LEAST:
+            if beside_calls:
+                return
+            key = (self._user, key)
+        key = (beside_calls, key)
+        count, news = self._answers.get(key, (0, 0))
+        count = count + 1 if news == self._news else 1
+        self._answers = kept(self._answers, key, _MOST, (count, self._news))
+        self.answer = Repeat(count, beside_calls)

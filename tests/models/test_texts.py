@@ -1,0 +1,134 @@
+"""Programs over a client whose model loops in words: told in the next request, then ended."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from otel_loopguard import Policy, ToolLoopError, semconv
+from otel_loopguard.testing import guarded
+from tests.models.conversation import Reply
+from tests.models.scripts import call, written
+from tests.models.server import Server
+from tests.models.test_ledger import TOOLS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.models.conversation import Asked
+
+openai = pytest.importorskip("openai")
+
+ANSWER = "I have done all that was asked, and nothing is left to do."
+HOOK = "Stop hook, round {}: the tests do not pass. Go on."
+TOLD = "You have given this answer 3 times, and nothing new came in between."
+
+
+def stuck(asked: Asked) -> Reply:
+    """A model that always gives the same answer."""
+    del asked
+    return Reply(ANSWER)
+
+
+def harness(server: Server, hook: Callable[[int], str] = HOOK.format, rounds: int = 12) -> int:
+    """Send the hook's text after each answer. Return the number of answers."""
+    messages: list[Any] = [{"role": "user", "content": "task-1: make the tests pass"}]
+    with openai.OpenAI(base_url=f"{server.url}/v1", api_key="local", max_retries=0) as client:
+        for number in range(1, rounds + 1):
+            reply = client.chat.completions.create(model="gpt-4.1", messages=messages, tools=TOOLS).choices[0].message
+            messages.append(reply.model_dump(exclude_none=True))
+            messages.append({"role": "user", "content": hook(number)})
+    return rounds
+
+
+def test_a_stop_hook_and_a_model_that_answer_each_other_are_ended() -> None:
+    """The hook's first text is new, so the second answer is the first of the loop. The 3rd is told, the 5th ends it."""
+    with guarded() as recording, Server(stuck).running() as server:
+        with pytest.raises(ToolLoopError, match="The same answer was given 5 times, and nothing new") as raised:
+            harness(server)
+        asked = [one.asked for one in server.exchanges if one.asked is not None]
+    assert (raised.value.mode, raised.value.repeats, raised.value.limit) == ("text_repeat", 5, 5)
+    assert [one.reads(TOLD) for one in asked] == [False] * 4 + [True] * 2
+    assert recording.counted(semconv.METRIC_TRIPS, loopguard__mode="text_repeat") == 2
+    assert recording.counted(semconv.METRIC_INTERNAL_ERRORS) == 0
+
+
+def test_a_harness_that_goes_on_is_ended_at_each_request() -> None:
+    """No model is asked again until something new is said."""
+    with guarded(), Server(stuck).running() as server:
+        messages: list[Any] = [{"role": "user", "content": "task-1: go on"}]
+        with openai.OpenAI(base_url=f"{server.url}/v1", api_key="local", max_retries=0) as client:
+
+            def ask(text: str) -> None:
+                messages.append({"role": "user", "content": text})
+                reply = client.chat.completions.create(model="gpt-4.1", messages=messages, tools=TOOLS)
+                messages.append({"role": "assistant", "content": reply.choices[0].message.content})
+
+            for _ in range(5):
+                ask("Go on.")
+            for _ in range(3):
+                with pytest.raises(ToolLoopError):
+                    ask("Go on.")
+            ask("Why do you not go on?")
+    assert len(server.exchanges) == 6
+
+
+def test_the_policy_says_what_is_done() -> None:
+    """A mode that observes changes no byte, and is reported at its limits alone."""
+    bodies = []
+    for modes in ({"text_repeat": {"action": "off"}}, {"text_repeat": {"action": "observe"}}):
+        with guarded(Policy(modes=modes)) as recording, Server(stuck).running() as server:
+            assert harness(server) == 12
+        bodies.append(server.bodies())
+        found = [(trip.count, str(trip.verdict), str(trip.action)) for trip in recording.trips]
+    assert bodies[0] == bodies[1]
+    assert found == [(3, "nudge", "observe"), (5, "abort", "observe"), (10, "abort", "observe")]
+
+
+def test_a_hook_that_is_answered_in_other_words_is_observed() -> None:
+    """Work may go on without calls. With limits for it, the policy has the run ended."""
+
+    def talks(asked: Asked) -> Reply:
+        return Reply(f"{ANSWER} I tried it {asked.number} times in another way.")
+
+    with guarded() as recording, Server(talks).running() as server:
+        harness(server)
+    assert [(trip.count, str(trip.action)) for trip in recording.trips] == [
+        (3, "observe"), (6, "observe"),
+    ]  # fmt: skip
+    limits = {"text_repeat": {"hook_nudge": 5, "hook_block": 8}}
+    with guarded(Policy(modes=limits)), Server(talks).running() as server, pytest.raises(ToolLoopError):
+        harness(server)
+    assert len(server.exchanges) == 8
+
+
+def test_a_run_that_works_sends_the_same_bytes() -> None:
+    """Words beside calls, answers to new questions and a question that comes twice are no loop."""
+
+    def works(asked: Asked) -> Reply:
+        if asked.number % 2:
+            return Reply("Let me look at the next file of the list, now.", written(call("read_file", path="x")).calls)
+        return Reply(ANSWER)
+
+    def program(server: Server) -> None:
+        messages: list[Any] = [{"role": "user", "content": "task-1: read all files"}]
+        with openai.OpenAI(base_url=f"{server.url}/v1", api_key="local", max_retries=0) as client:
+            for number in range(16):
+                reply = client.chat.completions.create(model="gpt-4.1", messages=messages, tools=TOOLS)
+                message = reply.choices[0].message
+                messages.append(message.model_dump(exclude_none=True))
+                messages += [
+                    {"role": "tool", "tool_call_id": one.id, "content": f"the text of {number}"}
+                    for one in message.tool_calls or ()
+                ]
+                if not message.tool_calls:
+                    messages.append({"role": "user", "content": "And the next file?"})
+
+    bodies = []
+    for policy in (Policy(action="off"), Policy()):
+        with guarded(policy) as recording, Server(works).running() as server:
+            program(server)
+        bodies.append(server.bodies())
+    assert bodies[0] == bodies[1]
+    assert [trip for trip in recording.trips if trip.mode == "text_repeat"] == []
