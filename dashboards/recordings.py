@@ -83,7 +83,7 @@ _ENDED: Final = (
     f"  or last_over_time({_GONE}[10m])\n"
     f")\n"
     f"unless {_named(_LIVE)}\n"
-    f"unless {_GONE} offset 1d"
+    f"unless (last_over_time({_GONE}[10m]) == {_GONE} offset 1d)"  # it has not come back since
 )
 
 # --- growth in a minute ------------------------------------------------------------------------------------------
