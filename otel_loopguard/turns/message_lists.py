@@ -19,6 +19,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from otel_loopguard.engine.history.conversation_texts import ConversationTexts, folded
+from otel_loopguard.engine.history.text_blocks import blocks_at_the_end
 from otel_loopguard.engine.ledger import NOTHING_SPENT
 from otel_loopguard.guard.ending import CANCELLED
 from otel_loopguard.turns.messages import WrittenResult, key_of_user, mark_of, plain_text
@@ -331,9 +332,10 @@ class MessageList:
         """Tell the conversation's texts of the messages that are new in a request."""
         texts = self.texts
         for message in map(request.message, places):
-            said = folded(plain_text(message.said))
-            if said:
-                texts.said(hash(said), len(said))
+            text = plain_text(message.said)
+            said = folded(text)
+            if text:
+                texts.said(hash(said), len(said), blocks_at_the_end(text, said))
             for _ in message.calls:
                 texts.called()
             for result in message.results:

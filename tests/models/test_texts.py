@@ -132,3 +132,15 @@ def test_a_run_that_works_sends_the_same_bytes() -> None:
         bodies.append(server.bodies())
     assert bodies[0] == bodies[1]
     assert [trip for trip in recording.trips if trip.mode == "text_repeat"] == []
+
+
+def test_an_answer_that_repeats_itself_is_observed_in_the_next_request() -> None:
+    """Nothing is changed: the model may go on."""
+
+    def chants(asked: Asked) -> Reply:
+        return Reply("The line. " * 90 if asked.number == 2 else f"This is the answer with the number {asked.number}.")
+
+    with guarded() as recording, Server(chants).running() as server:
+        harness(server, hook=lambda number: f"and now part {'x' * number}, please", rounds=4)
+    assert [(trip.mode, trip.count, str(trip.action)) for trip in recording.trips] == [("text_run", 90, "observe")]
+    assert not any(b"loopguard" in body for body in server.bodies())

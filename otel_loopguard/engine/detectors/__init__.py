@@ -17,6 +17,7 @@ from otel_loopguard.engine.detectors import (
     same_answer,
     similar_query,
     text_repeat,
+    text_run,
     unknown_tool_repeat,
     volatile_repeat,
 )
@@ -40,6 +41,7 @@ DETECTORS: tuple[Detector, ...] = (
     global_circuit_breaker.BUDGET,
     global_circuit_breaker.ROW,
     text_repeat.ROW,
+    text_run.ROW,
 )
 
 __all__ = ["DETECTORS", "Detector"]

@@ -116,7 +116,7 @@ def trips(policy, seed):
     [
         (counting, mode)
         for counting, rows in COUNTING.items()
-        for mode in dict.fromkeys(row.mode for row in rows)
+        for mode in dict.fromkeys(row.mode for row in rows if not row.at_request)
         if mode != "nested_repeat"  # no recorded call is known to be inside of another one
     ],
 )
