@@ -480,14 +480,19 @@ def _asking(state: State, event: Asking, now: float | None) -> Verdict:
 
 def _by_texts(state: State, trip: Trip) -> Verdict:
     """Decide about a request by the trip of its texts. Where the policy weakens it, it is due at each doubling."""
-    policy = state.compiled.policy
+    history, policy = state.history, state.compiled.policy
+    if trip.verdict is _CONCLUDE:
+        step = next_action(history, policy)
+        trip = trip._replace(verdict=step, action=step)
     if trip.verdict is _ABORT and not policy.abort_after:
         trip = trip._replace(action=_NUDGE)
     of_mode = policy.rule(trip.mode).action
     ceiling = min(policy.action, state.ceiling, _ABORT if of_mode is None else of_mode)
     action = trip.action if ceiling >= _BLOCK else min(trip.action, ceiling)
-    if action is Action.OFF or (action < _BLOCK < trip.verdict and not is_doubled(trip.count, trip.limit)):
-        return _NOTHING
+    if action in (Action.OFF, _BLOCK) or (action < _BLOCK < trip.verdict and not is_doubled(trip.count, trip.limit)):
+        return _NOTHING  # of a conclusion, BLOCK says that it is due already, or that the policy wants none
+    if action is _CONCLUDE:
+        history.conclude_at = history.news
     trip = trip._replace(mode=decide.MODES.get(trip.mode, trip.mode), action=action)
     state.remember(trip)
     return Verdict(None, trip, action, first=state.reach(trip))

@@ -621,8 +621,10 @@ class Exchange:
         compiled = self._reader.guard.compiled if one.turn is None else one.turn.compiled
         return None if compiled.trip_of_texts(one.texts) is None else one.texts
 
-    def _tell(self, one: MessageList, sentence: str) -> None:
+    def _tell(self, one: MessageList, sentence: str | None) -> None:
         """Add a sentence to the last message of the user; to none, if the provider keeps it or it takes no text."""
+        if sentence is None:
+            return
         places = reversed(range(len(self._request.entries)))
         place = next((place for place in places if self._request.message(place).by_user), None)
         if place is None:
@@ -691,7 +693,7 @@ class Exchange:
             self._reader.providers.events.log_conclusion(one.turn, one.trace or around)
             last = one.last_result()
             if last is None:
-                one.turn.conclude()
+                self._tell(one, one.turn.conclude())
             else:
                 self._conclude(one, one.turn, last)
         places = one.annotations() if one.sentences else {}

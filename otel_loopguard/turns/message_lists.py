@@ -25,7 +25,7 @@ from otel_loopguard.guard.ending import CANCELLED
 from otel_loopguard.turns.messages import WrittenResult, key_of_user, mark_of, plain_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 
     from opentelemetry.trace import SpanContext
 
@@ -289,9 +289,7 @@ class MessageList:
         found: dict[int, _Visible] = {}
         begins = passed = continues = False
         written: list[tuple[str, str]] = []
-        self._hear(
-            [place for place in range(common, len(request.marks)) if request.marks[place] not in before], request
-        )
+        self._hear(request, common, before, goes_on=goes_on)
         for place in range(common, len(request.marks)):
             message = request.message(place)
             if message.calls:
@@ -328,10 +326,15 @@ class MessageList:
         self._close_calls(is_equal=goes_on and common == len(request.marks))
         return Delta(new, lost if request.tools != frozenset() else {}, passed or (begins and not new), written)
 
-    def _hear(self, places: Sequence[int], request: Request) -> None:
+    def _hear(self, request: Request, common: int, before: Collection[int], *, goes_on: bool) -> None:
         """Tell the conversation's texts of the messages that are new in a request."""
         texts = self.texts
-        for message in map(request.message, places):
+        is_replaced = not goes_on and self._is_replaced_by(request, common)
+        has_summary = not is_replaced
+        for place in range(common, len(request.marks)):
+            if request.marks[place] in before:
+                continue
+            message = request.message(place)
             text = plain_text(message.said)
             said = folded(text)
             if text:
@@ -340,8 +343,18 @@ class MessageList:
                 texts.called()
             for result in message.results:
                 texts.result(mark_of(result.content))
-            if message.by_user:
+            if message.by_user and has_summary:
                 texts.asked(key_of_user(message.text))
+            has_summary |= message.by_user  # else it is the summary
+        if is_replaced:
+            turn = self.turn
+            texts.replaced(*((None, 0) if turn is None else (turn.id, turn.changes)))
+
+    def _is_replaced_by(self, request: Request, common: int) -> bool:
+        """Return True if a shorter request begins with other messages than the last one did, after the question."""
+        if not common < len(request.marks) < len(self.marks):
+            return False
+        return sum(not request.is_silent(place) for place in range(common)) <= 1
 
     def of_user(self, place: int) -> int:
         """Return a number for the user's message at this place, as results have one: it may get a sentence."""

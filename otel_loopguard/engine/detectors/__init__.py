@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from otel_loopguard.engine.detectors import (
+    context_loop,
     cycle,
     error_repeat,
     generic_repeat,
@@ -42,6 +43,7 @@ DETECTORS: tuple[Detector, ...] = (
     global_circuit_breaker.ROW,
     text_repeat.ROW,
     text_run.ROW,
+    context_loop.ROW,
 )
 
 __all__ = ["DETECTORS", "Detector"]

@@ -51,13 +51,18 @@ _NO_REPEAT: Final = Repeat()
 class ConversationTexts:
     """The texts and results of a conversation, in their order. Tell it each one once."""
 
-    __slots__ = ("_answers", "_calls", "_news", "_results", "_said", "_user", "_users", "answer", "blocks", "user")
+    __slots__ = (
+        "_answers", "_calls", "_news", "_replaced", "_results", "_said", "_user", "_users", "answer", "blocks",
+        "replacement", "user",
+    )  # fmt: skip
 
     def __init__(self) -> None:
         self.answer = _NO_REPEAT
         """The last answer, as long as nothing new came after it."""
         self.user = _NO_REPEAT
         """The last message of the user, as long as no call came after it."""
+        self.replacement = _NO_REPEAT
+        """The last replacement of the history's beginning, as long as nothing new came after it."""
         self.blocks = NO_BLOCKS
         """The equal blocks at the end of the last answer, with calls or without."""
         self._answers: dict[Hashable, tuple[int, int, int, int]] = EMPTY
@@ -71,6 +76,8 @@ class ConversationTexts:
         self._said: tuple[Hashable, int] | None = None
         """The answer of which is not known yet whether calls follow, with its length."""
         self._user: Hashable = None
+        self._replaced: tuple[int, tuple[Hashable, int]] = (0, (None, 0))
+        """The numbers of news and of effects at the last replacement."""
 
     def said(self, key: Hashable, length: int, blocks: Blocks = NO_BLOCKS) -> None:
         """Note a text of the model, by its key, its length when folded, and the equal blocks at its end."""
@@ -102,15 +109,23 @@ class ConversationTexts:
         self._users = kept(self._users, key, _MOST, (count, self._calls))
         self._user, self.user = key, Repeat(count)
 
+    def replaced(self, turn: Hashable, effects: int) -> None:
+        """Note that the beginning of the history was replaced. ``effects``: those of the calls of this turn."""
+        news, (before, known) = self._replaced
+        acted = effects > (known if turn == before else 0)
+        self.replacement = Repeat(1 if acted or news != self._news else self.replacement.times + 1)
+        self._replaced = self._news, (turn, effects)
+
     def judged(self) -> None:
         """Note that a request is sent that was judged by these texts: nothing is reported twice."""
         self.answer = self.answer._replace(is_judged=True)
         self.user = self.user._replace(is_judged=True)
         self.blocks = self.blocks._replace(is_judged=True)
+        self.replacement = self.replacement._replace(is_judged=True)
 
     def _is_new(self) -> None:
         self._news += 1
-        self.answer = _NO_REPEAT
+        self.answer = self.replacement = _NO_REPEAT
 
     def _settle(self, *, beside_calls: bool) -> None:
         """Count the answer before, now that it is known whether calls follow it."""

@@ -112,6 +112,7 @@ class ModeSettings(TypedDict, total=False):
     global_circuit_breaker: Rule | RuleSettings
     text_repeat: Rule | RuleSettings
     text_run: Rule | RuleSettings
+    context_loop: Rule | RuleSettings
 
 
 class ToolSettings(TypedDict, total=False):
