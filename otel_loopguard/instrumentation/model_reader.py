@@ -20,7 +20,7 @@ from opentelemetry.trace import NonRecordingSpan
 
 from otel_loopguard import semconv
 from otel_loopguard.engine import sentences
-from otel_loopguard.engine.ledger import NOTHING_SPENT, REQUEST_SENT, of_reply
+from otel_loopguard.engine.ledger import COMPACTED, NOTHING_SPENT, REQUEST_SENT, of_reply
 from otel_loopguard.engine.vocabulary import Action, Outcome, ToolCall, Usage
 from otel_loopguard.guard.ending import ANSWERED, CANCELLED, FAILED
 from otel_loopguard.instrumentation import replica_calls
@@ -610,7 +610,8 @@ class Exchange:
             one.thinking = self._thinking
         self._payer = turn if turn is not None or scope is None else scope.turn
         with self.shield("model.spend"):
-            self._spend(REQUEST_SENT)
+            is_compacted = self._delta is not None and self._delta.is_compacted
+            self._spend(REQUEST_SENT.plus(COMPACTED) if is_compacted else REQUEST_SENT)
         return args, kwargs
 
     def _repeated(self) -> ConversationTexts | None:

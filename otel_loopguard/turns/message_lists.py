@@ -164,6 +164,8 @@ class Delta(NamedTuple):
     """True if a user has written after all calls were answered: a turn begins."""
     written: list[tuple[str, str]]
     """The ids and names of the calls that are new."""
+    is_compacted: bool = False
+    """True if something shorter takes the place of the history's beginning."""
 
 
 _KEPT: Final = -1
@@ -289,7 +291,8 @@ class MessageList:
         found: dict[int, _Visible] = {}
         begins = passed = continues = False
         written: list[tuple[str, str]] = []
-        self._hear(request, common, before, goes_on=goes_on)
+        is_compacted = not goes_on and self._is_compacted_by(request, common)
+        self._hear(request, common, before, is_compacted=is_compacted)
         for place in range(common, len(request.marks)):
             message = request.message(place)
             if message.calls:
@@ -324,13 +327,13 @@ class MessageList:
                 new = self._answered_by(*texts[-1])
             begins = False  # else the history was replaced by a summary of it
         self._close_calls(is_equal=goes_on and common == len(request.marks))
-        return Delta(new, lost if request.tools != frozenset() else {}, passed or (begins and not new), written)
+        seen_lost = lost if request.tools != frozenset() else {}
+        return Delta(new, seen_lost, passed or (begins and not new), written, is_compacted)
 
-    def _hear(self, request: Request, common: int, before: Collection[int], *, goes_on: bool) -> None:
+    def _hear(self, request: Request, common: int, before: Collection[int], *, is_compacted: bool) -> None:
         """Tell the conversation's texts of the messages that are new in a request."""
         texts = self.texts
-        is_replaced = not goes_on and self._is_replaced_by(request, common)
-        has_summary = not is_replaced
+        has_summary = not is_compacted
         for place in range(common, len(request.marks)):
             if request.marks[place] in before:
                 continue
@@ -346,11 +349,11 @@ class MessageList:
             if message.by_user and has_summary:
                 texts.asked(key_of_user(message.text))
             has_summary |= message.by_user  # else it is the summary
-        if is_replaced:
+        if is_compacted:
             turn = self.turn
             texts.replaced(*((None, 0) if turn is None else (turn.id, turn.changes)))
 
-    def _is_replaced_by(self, request: Request, common: int) -> bool:
+    def _is_compacted_by(self, request: Request, common: int) -> bool:
         """Return True if a shorter request begins with other messages than the last one did, after the question."""
         if not common < len(request.marks) < len(self.marks):
             return False

@@ -159,11 +159,11 @@ def test_a_history_that_is_replaced_for_nothing_ends_in_an_answer(*, works: bool
         answer = summarises(server)
     actions = [(trip.mode, trip.count, str(trip.action)) for trip in recording.trips if trip.mode == "context_loop"]
     if works:
-        assert (answer, actions) == (None, [])
+        assert (answer, actions, turn.ledger.compactions) == (None, [], 11)
     else:
         assert answer == "I have read the two files."
         assert [one[1:] for one in actions] == [(3, "nudge"), (5, "conclude")]
-        assert turn.ended_as == "concluded"
+        assert (turn.ended_as, turn.ledger.compactions) == ("concluded", 5)
         asked = [one.asked for one in server.exchanges if one.asked is not None]
         assert sum(one.reads("Write down what you need from what you read") for one in asked) >= 1
         assert asked[-1].reads("was replaced 5 times, and nothing new was done in between. No tool can be called")
