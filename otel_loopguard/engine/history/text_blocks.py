@@ -7,8 +7,12 @@ from typing import Final, NamedTuple
 _TAIL: Final = 24
 _LONGEST: Final = 8_192
 """Characters of the longest block that is found."""
+_MOST: Final = 10_000
+"""Copies after which no more are counted."""
 _TRIES: Final = 32
 """Lengths that are tried: a block may have its own end in it."""
+_ENOUGH: Final = 1_000
+"""Characters of equal blocks after which no other length is tried."""
 _BLANKS: Final = 1_000
 
 
@@ -39,7 +43,7 @@ def _at_the_end(folded: str) -> Blocks:
     tail, place = folded[-_TAIL:], size - _TAIL
     for _ in range(_TRIES):
         place = folded.rfind(tail, max(0, size - _TAIL - _LONGEST), place + _TAIL - 1)
-        if place < 0:
+        if place < 0 or best.characters >= _ENOUGH:
             break
         length = size - _TAIL - place
         copies = _copies(folded, length)
@@ -51,6 +55,6 @@ def _at_the_end(folded: str) -> Blocks:
 def _copies(text: str, length: int) -> int:
     """Return how many equal blocks of this length the text ends in."""
     block, end, copies = text[-length:], len(text) - length, 1
-    while end >= length and text.startswith(block, end - length):
+    while end >= length and copies < _MOST and text.startswith(block, end - length):
         end, copies = end - length, copies + 1
     return copies
