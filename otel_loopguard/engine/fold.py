@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from otel_loopguard.engine import decide
 from otel_loopguard.engine.detectors.run_budget import next_action
+from otel_loopguard.engine.detectors.trips import is_doubled
 from otel_loopguard.engine.events import (
     Answered,
     Asking,
@@ -479,17 +480,20 @@ def _asking(state: State, event: Asking, now: float | None) -> Verdict:
 
 
 def _by_texts(state: State, trip: Trip) -> Verdict:
-    """Decide about a request by the trip of its texts. Below the end of the run it is due at its limit, and doubled."""
-    policy = state.compiled.policy
+    """Decide about a request by the trip of its texts. Where the policy weakens it, it is due at each doubling."""
+    history, policy = state.history, state.compiled.policy
+    if trip.verdict is _CONCLUDE:
+        step = next_action(history, policy)
+        trip = trip._replace(verdict=step, action=step)
     if trip.verdict is _ABORT and not policy.abort_after:
-        trip = trip._replace(verdict=_NUDGE, action=_NUDGE)
+        trip = trip._replace(action=_NUDGE)
     of_mode = policy.rule(trip.mode).action
     ceiling = min(policy.action, state.ceiling, _ABORT if of_mode is None else of_mode)
     action = trip.action if ceiling >= _BLOCK else min(trip.action, ceiling)
-    times, rest = divmod(trip.count, max(trip.limit, 1))
-    is_due = not rest and not times & (times - 1)  # 1, 2, 4, 8 times the limit
-    if action is Action.OFF or (action < _CONCLUDE and not is_due):
-        return _NOTHING
+    if action in (Action.OFF, _BLOCK) or (action < _BLOCK < trip.verdict and not is_doubled(trip.count, trip.limit)):
+        return _NOTHING  # of a conclusion, BLOCK says that it is due already, or that the policy wants none
+    if action is _CONCLUDE:
+        history.conclude_at = history.news
     trip = trip._replace(mode=decide.MODES.get(trip.mode, trip.mode), action=action)
     state.remember(trip)
     return Verdict(None, trip, action, first=state.reach(trip))

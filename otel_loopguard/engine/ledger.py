@@ -31,6 +31,8 @@ class Ledger(NamedTuple):
     """Nested turns: agents that were started inside of a call."""
     depth: int = 0
     """Levels of nested turns below this one."""
+    compactions: int = 0
+    """Requests in which something shorter takes the place of the history's beginning."""
 
     def plus(self, more: Ledger) -> Ledger:
         """Return the sum of both; of ``depth`` the larger one."""
@@ -49,6 +51,7 @@ class Ledger(NamedTuple):
 NOTHING_SPENT = Ledger()
 REQUEST_SENT = Ledger(requests=1, unmetered=1, unpriced=1)
 """A request until its reply tells its usage."""
+COMPACTED = Ledger(compactions=1)
 CHILD_STARTED = Ledger(children=1, depth=1)
 
 

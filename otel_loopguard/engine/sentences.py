@@ -141,7 +141,7 @@ def conclusion(trip: Trip | None, policy: Policy, refusals: int, *, stopped: boo
         own = _own(policy, "conclude", trip._replace(count=refusals, limit=policy.conclude_after))
         if own is not None:
             return own
-        if trip.is_budget:
+        if _is_of_request(trip, policy):
             return f"[loopguard] {_filled(_wording_of(trip, policy).refusal, trip)} {_ANSWER}"
     times = "Once" if refusals == 1 else f"{refusals} times in a row"
     tool = clean_name("" if trip is None else trip.tool)
@@ -176,8 +176,7 @@ def abort(trip: Trip, policy: Policy, printable_name: str | None, *, attempts: i
     own = _own(policy, f"{trip.mode}.abort", trip._replace(tool=called))
     if own is not None:
         return own
-    row = policy.row(trip.mode)
-    if trip.is_budget or (row is not None and row.at_request is not None):
+    if _is_of_request(trip, policy):
         return f"{_filled(_wording_of(trip, policy).refusal, trip)} The run was ended."
     vainly = "" if policy.counting == "calls" else " without getting anywhere"
     whose = " of this call" if attempts >= trip.count else ""  # a mode may count other calls, too
@@ -186,6 +185,12 @@ def abort(trip: Trip, policy: Policy, printable_name: str | None, *, attempts: i
         f"The agent called {called} again and again{vainly} "
         f"({clean_name(str(trip.mode))}: {max(attempts, trip.count)} attempts{whose}). The run was ended{reason}."
     )
+
+
+def _is_of_request(trip: Trip, policy: Policy) -> bool:
+    """Return True for a trip that counts no calls."""
+    row = policy.row(trip.mode)
+    return trip.is_budget or (row is not None and row.at_request is not None)
 
 
 def _own(policy: Policy, name: str, trip: Trip) -> str | None:

@@ -210,6 +210,11 @@ class Turn:
         return self.current.history.refusals
 
     @property
+    def changes(self) -> int:
+        """The number of calls that may have changed something, and brought news."""
+        return self.current.history.changes
+
+    @property
     def policy(self) -> Policy:
         """The policy that this turn began with."""
         return self.compiled.policy

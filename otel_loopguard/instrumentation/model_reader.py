@@ -20,7 +20,7 @@ from opentelemetry.trace import NonRecordingSpan
 
 from otel_loopguard import semconv
 from otel_loopguard.engine import sentences
-from otel_loopguard.engine.ledger import NOTHING_SPENT, REQUEST_SENT, of_reply
+from otel_loopguard.engine.ledger import COMPACTED, NOTHING_SPENT, REQUEST_SENT, of_reply
 from otel_loopguard.engine.vocabulary import Action, Outcome, ToolCall, Usage
 from otel_loopguard.guard.ending import ANSWERED, CANCELLED, FAILED
 from otel_loopguard.instrumentation import replica_calls
@@ -618,7 +618,8 @@ class Exchange:
             one.thinking = self._thinking
         self._payer = turn if turn is not None or scope is None else scope.turn
         with self.shield("model.spend"):
-            self._spend(REQUEST_SENT)
+            is_compacted = self._delta is not None and self._delta.is_compacted
+            self._spend(REQUEST_SENT.plus(COMPACTED) if is_compacted else REQUEST_SENT)
         return args, kwargs
 
     def _repeated(self) -> ConversationTexts | None:
@@ -629,8 +630,10 @@ class Exchange:
         compiled = self._reader.guard.compiled if one.turn is None else one.turn.compiled
         return None if compiled.trip_of_texts(one.texts) is None else one.texts
 
-    def _tell(self, one: MessageList, sentence: str) -> None:
+    def _tell(self, one: MessageList, sentence: str | None) -> None:
         """Add a sentence to the last message of the user; to none, if the provider keeps it or it takes no text."""
+        if sentence is None:
+            return
         places = reversed(range(len(self._request.entries)))
         place = next((place for place in places if self._request.message(place).by_user), None)
         if place is None:
@@ -699,7 +702,7 @@ class Exchange:
             self._reader.providers.events.log_conclusion(one.turn, one.trace or around)
             last = one.last_result()
             if last is None:
-                one.turn.conclude()
+                self._tell(one, one.turn.conclude())
             else:
                 self._conclude(one, one.turn, last)
         places = one.annotations() if one.sentences else {}

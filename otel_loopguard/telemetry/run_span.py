@@ -112,6 +112,7 @@ def _spent(ledger: Ledger) -> dict[str, int | float]:
         semconv.TURN_UNMETERED: ledger.unmetered,
         semconv.TURN_CHILDREN: ledger.children,
         semconv.TURN_DEPTH: ledger.depth,
+        semconv.TURN_COMPACTIONS: ledger.compactions,
     }
     return {semconv.TURN_REQUESTS: ledger.requests, **{name: number for name, number in known.items() if number}}
 

@@ -19,12 +19,13 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from otel_loopguard.engine.history.conversation_texts import ConversationTexts, folded
+from otel_loopguard.engine.history.text_blocks import blocks_at_the_end
 from otel_loopguard.engine.ledger import NOTHING_SPENT
 from otel_loopguard.guard.ending import CANCELLED
 from otel_loopguard.turns.messages import WrittenResult, key_of_user, mark_of, plain_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 
     from opentelemetry.trace import SpanContext
 
@@ -163,6 +164,8 @@ class Delta(NamedTuple):
     """True if a user has written after all calls were answered: a turn begins."""
     written: list[tuple[str, str]]
     """The ids and names of the calls that are new."""
+    is_compacted: bool = False
+    """True if something shorter takes the place of the history's beginning."""
 
 
 _KEPT: Final = -1
@@ -288,9 +291,8 @@ class MessageList:
         found: dict[int, _Visible] = {}
         begins = passed = continues = False
         written: list[tuple[str, str]] = []
-        self._hear(
-            [place for place in range(common, len(request.marks)) if request.marks[place] not in before], request
-        )
+        is_compacted = not goes_on and self._is_compacted_by(request, common)
+        self._hear(request, common, before, is_compacted=is_compacted)
         for place in range(common, len(request.marks)):
             message = request.message(place)
             if message.calls:
@@ -325,21 +327,37 @@ class MessageList:
                 new = self._answered_by(*texts[-1])
             begins = False  # else the history was replaced by a summary of it
         self._close_calls(is_equal=goes_on and common == len(request.marks))
-        return Delta(new, lost if request.tools != frozenset() else {}, passed or (begins and not new), written)
+        seen_lost = lost if request.tools != frozenset() else {}
+        return Delta(new, seen_lost, passed or (begins and not new), written, is_compacted)
 
-    def _hear(self, places: Sequence[int], request: Request) -> None:
+    def _hear(self, request: Request, common: int, before: Collection[int], *, is_compacted: bool) -> None:
         """Tell the conversation's texts of the messages that are new in a request."""
         texts = self.texts
-        for message in map(request.message, places):
-            said = folded(plain_text(message.said))
-            if said:
-                texts.said(hash(said), len(said))
+        has_summary = not is_compacted
+        for place in range(common, len(request.marks)):
+            if request.marks[place] in before:
+                continue
+            message = request.message(place)
+            text = plain_text(message.said)
+            said = folded(text)
+            if text:
+                texts.said(hash(said), len(said), blocks_at_the_end(text, said))
             for _ in message.calls:
                 texts.called()
             for result in message.results:
                 texts.result(mark_of(result.content))
-            if message.by_user:
+            if message.by_user and has_summary:
                 texts.asked(key_of_user(message.text))
+            has_summary |= message.by_user  # else it is the summary
+        if is_compacted:
+            turn = self.turn
+            texts.replaced(*((None, 0) if turn is None else (turn.id, turn.changes)))
+
+    def _is_compacted_by(self, request: Request, common: int) -> bool:
+        """Return True if a shorter request begins with other messages than the last one did, after the question."""
+        if not common < len(request.marks) < len(self.marks):
+            return False
+        return sum(not request.is_silent(place) for place in range(common)) <= 1
 
     def of_user(self, place: int) -> int:
         """Return a number for the user's message at this place, as results have one: it may get a sentence."""

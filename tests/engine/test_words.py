@@ -29,7 +29,8 @@ def test_few_successful_runs_are_observed(replayed):
 
 
 def test_stuck_runs_are_seen(replayed):
-    """Of those that failed some are told, and many more observed."""
+    """Of those that failed some are told, and many more observed, in words and in blocks."""
     failed = [run for run in replayed if run.success is False]
+    assert {trip.mode for run in failed for trip in run.trips} == {"text_repeat", "text_run"}
     assert any(trip.action is Action.NUDGE for run in failed for trip in run.trips)
     assert sum(bool(run.trips) for run in failed) >= 100

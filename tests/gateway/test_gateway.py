@@ -120,6 +120,21 @@ async def test_a_reply_tells_how_its_turn_ended(steps: int, answer: Any, end: st
 # --- the ladder --------------------------------------------------------------------------------------------------
 
 
+async def test_a_hook_and_a_model_that_answer_each_other_are_told_then_ended() -> None:
+    """By the texts of the requests, also where no reply was read. The one that is ended is not changed."""
+    answer = {"role": "assistant", "content": "All that was asked is done, and nothing is left to do."}
+    asked = [{"role": "user", "content": text} for text in ("make the tests pass", "the tests do not pass")]
+    grown = [[*asked[:1], *[answer, asked[1]] * rounds] for rounds in range(7)]
+    with at_once() as recording:
+        sent = [await Sender().send(messages) for messages in grown]
+        _, at_another = await Sender(BOB).send(grown[4])
+    told = ["You have given this answer 3 times" in str(data["messages"]) for data, _ in sent]
+    assert told == [False] * 4 + [True] * 2 + [False]
+    assert [error is not None for _, error in sent] == [False] * 6 + [True]
+    assert at_another is None
+    assert recording.counted(semconv.METRIC_INTERNAL_ERRORS) == 0
+
+
 async def test_a_loop_is_nudged_then_concluded_then_ended() -> None:
     """The requests alone tell it: no reply was read."""
     with at_once() as recording:

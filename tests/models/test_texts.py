@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import otel_loopguard as loopguard
 from otel_loopguard import Policy, ToolLoopError, semconv
 from otel_loopguard.testing import guarded
 from tests.models.conversation import Reply
@@ -132,3 +133,55 @@ def test_a_run_that_works_sends_the_same_bytes() -> None:
         bodies.append(server.bodies())
     assert bodies[0] == bodies[1]
     assert [trip for trip in recording.trips if trip.mode == "text_repeat"] == []
+
+
+def test_an_answer_that_repeats_itself_is_observed_in_the_next_request() -> None:
+    """Nothing is changed: the model may go on."""
+
+    def chants(asked: Asked) -> Reply:
+        return Reply("The line. " * 90 if asked.number == 2 else f"This is the answer with the number {asked.number}.")
+
+    with guarded() as recording, Server(chants).running() as server:
+        harness(server, hook=lambda number: f"and now part {'x' * number}, please", rounds=4)
+    assert [(trip.mode, trip.count, str(trip.action)) for trip in recording.trips] == [("text_run", 90, "observe")]
+    assert not any(b"loopguard" in body for body in server.bodies())
+
+
+@pytest.mark.parametrize("works", [True, False])
+def test_a_history_that_is_replaced_for_nothing_ends_in_an_answer(*, works: bool) -> None:
+    """The program summarises after each round of reading; one that reads something new each time goes on."""
+
+    def reads(asked: Asked) -> Reply:
+        path = f"{asked.number if works else asked.number % 2}.txt"
+        return written(call("read_file", path=path) if asked.may_call else "I have read the two files.")
+
+    with guarded() as recording, Server(reads).running() as server, loopguard.turn() as turn:
+        answer = summarises(server)
+    actions = [(trip.mode, trip.count, str(trip.action)) for trip in recording.trips if trip.mode == "context_loop"]
+    if works:
+        assert (answer, actions, turn.ledger.compactions) == (None, [], 11)
+    else:
+        assert answer == "I have read the two files."
+        assert [one[1:] for one in actions] == [(3, "nudge"), (5, "conclude")]
+        assert (turn.ended_as, turn.ledger.compactions) == ("concluded", 5)
+        asked = [one.asked for one in server.exchanges if one.asked is not None]
+        assert sum(one.reads("Write down what you need from what you read") for one in asked) >= 1
+        assert asked[-1].reads("was replaced 5 times, and nothing new was done in between. No tool can be called")
+    assert recording.counted(semconv.METRIC_INTERNAL_ERRORS) == 0
+
+
+def summarises(server: Server) -> str | None:
+    """Read files, and replace the history after each two of them. Return the answer; None if there is none."""
+    system, task = {"role": "system", "content": "You read."}, {"role": "user", "content": "task-1: read the files"}
+    messages: list[Any] = [system, task]
+    with openai.OpenAI(base_url=f"{server.url}/v1", api_key="local", max_retries=0) as client:
+        for number in range(24):
+            reply = client.chat.completions.create(model="gpt-4.1", messages=messages, tools=TOOLS).choices[0].message
+            if not reply.tool_calls:
+                return reply.content
+            (one,) = reply.tool_calls
+            messages.append(reply.model_dump(exclude_none=True))
+            messages.append({"role": "tool", "tool_call_id": one.id, "content": one.function.arguments * 9})
+            if number % 2:
+                messages = [system, {"role": "user", "content": f"task-1: summary {'x' * number}"}]
+    return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from otel_loopguard.engine.detectors import (
+    context_loop,
     cycle,
     error_repeat,
     generic_repeat,
@@ -17,6 +18,7 @@ from otel_loopguard.engine.detectors import (
     same_answer,
     similar_query,
     text_repeat,
+    text_run,
     unknown_tool_repeat,
     volatile_repeat,
 )
@@ -40,6 +42,8 @@ DETECTORS: tuple[Detector, ...] = (
     global_circuit_breaker.BUDGET,
     global_circuit_breaker.ROW,
     text_repeat.ROW,
+    text_run.ROW,
+    context_loop.ROW,
 )
 
 __all__ = ["DETECTORS", "Detector"]

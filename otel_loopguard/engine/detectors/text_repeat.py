@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from otel_loopguard.engine.detectors.row import NEVER, About, Bound, Counter, Detector, Sentences
+from otel_loopguard.engine.detectors.trips import is_doubled
 from otel_loopguard.engine.rule import Rule
 from otel_loopguard.engine.settings import Setting
 from otel_loopguard.engine.vocabulary import Action, Trip
@@ -28,7 +29,8 @@ def at_request(texts: ConversationTexts, rule: Rule) -> Trip | None:
     trip = _trip(user, rule.hook_nudge, rule.hook_block, "hook")
     if trip is not None or (answer.times > 1 and not answer.beside_calls):  # the answer is what repeats
         return trip
-    return (_observed(answer, rule, "beside_calls") if answer.beside_calls else None) or _observed(user, rule, "hook")
+    trip = _observed(answer, rule, "beside_calls") if answer.beside_calls else None
+    return trip if trip is not None or rule.hook_nudge or rule.hook_block else _observed(user, rule, "hook")
 
 
 def _trip(repeat: Repeat, nudge: int | None, block: int | None, reason: str = "") -> Trip | None:
@@ -36,7 +38,7 @@ def _trip(repeat: Repeat, nudge: int | None, block: int | None, reason: str = ""
         return None
     if block and repeat.times >= block:
         return Trip(ROW.mode, "", repeat.times, block, Action.ABORT, Action.ABORT, reason=reason)
-    if nudge and repeat.times >= nudge:
+    if nudge and repeat.times and is_doubled(repeat.times, nudge):
         return Trip(ROW.mode, "", repeat.times, nudge, Action.NUDGE, Action.NUDGE, reason=reason)
     return None
 

@@ -62,6 +62,12 @@ def nudge_limit(nudge: int | None, limit: int) -> int:
     return max(nudge, (limit + 1) // 2) if nudge else 0
 
 
+def is_doubled(count: int, limit: int) -> bool:
+    """Return True if the count is the limit, or the limit doubled once or more: 3, 6, 12, 24."""
+    times, rest = divmod(count, max(limit, 1))
+    return not rest and not times & (times - 1)
+
+
 def unchanged(history: History, record: Record) -> bool:
     """Return True if the call has run, and nothing since then may have changed its result."""
     return record.stats is not None and not history.changed_since(record.stats)

@@ -10,9 +10,12 @@ import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from otel_loopguard.engine.history.bounded import EMPTY, kept
+from otel_loopguard.engine.history.text_blocks import NO_BLOCKS
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
+
+    from otel_loopguard.engine.history.text_blocks import Blocks
 
 LEAST: Final = 40
 """The characters from which an answer is judged alone. A shorter one is judged with the user's message before it."""
@@ -37,7 +40,7 @@ class Repeat(NamedTuple):
     times: int = 0
     """How often it has come; 0 or 1 is no repeat."""
     beside_calls: bool = False
-    """True for an answer that came with calls."""
+    """True for an answer that came with calls, or since whose last time there were calls."""
     is_judged: bool = False
     """True once a request was sent that was judged by it."""
 
@@ -48,15 +51,22 @@ _NO_REPEAT: Final = Repeat()
 class ConversationTexts:
     """The texts and results of a conversation, in their order. Tell it each one once."""
 
-    __slots__ = ("_answers", "_calls", "_news", "_results", "_said", "_user", "_users", "answer", "user")
+    __slots__ = (
+        "_answers", "_calls", "_news", "_replaced", "_results", "_said", "_user", "_users", "answer", "blocks",
+        "replacement", "user",
+    )  # fmt: skip
 
     def __init__(self) -> None:
         self.answer = _NO_REPEAT
         """The last answer, as long as nothing new came after it."""
         self.user = _NO_REPEAT
         """The last message of the user, as long as no call came after it."""
-        self._answers: dict[Hashable, tuple[int, int]] = EMPTY
-        """By answer: how often it came, and the number of news at its last time."""
+        self.replacement = _NO_REPEAT
+        """The last replacement of the history's beginning, as long as nothing new came after it."""
+        self.blocks = NO_BLOCKS
+        """The equal blocks at the end of the last answer, with calls or without."""
+        self._answers: dict[Hashable, tuple[int, int, int, int]] = EMPTY
+        """By answer: how often it came, and how often without calls, and the numbers of news and of calls then."""
         self._users: dict[Hashable, tuple[int, int]] = EMPTY
         """By message of the user: how often it came, and the number of calls at its last time."""
         self._results: dict[Hashable, None] = EMPTY
@@ -66,11 +76,13 @@ class ConversationTexts:
         self._said: tuple[Hashable, int] | None = None
         """The answer of which is not known yet whether calls follow, with its length."""
         self._user: Hashable = None
+        self._replaced: tuple[int, tuple[Hashable, int]] = (0, (None, 0))
+        """The numbers of news and of effects at the last replacement."""
 
-    def said(self, key: Hashable, length: int) -> None:
-        """Note a text of the model, by its key and its length when folded."""
+    def said(self, key: Hashable, length: int, blocks: Blocks = NO_BLOCKS) -> None:
+        """Note a text of the model, by its key, its length when folded, and the equal blocks at its end."""
         self._settle(beside_calls=False)
-        self._said = key, length
+        self._said, self.blocks = (key, length), blocks
 
     def called(self) -> None:
         """Note a call of the model: a text right before it was no answer."""
@@ -97,14 +109,23 @@ class ConversationTexts:
         self._users = kept(self._users, key, _MOST, (count, self._calls))
         self._user, self.user = key, Repeat(count)
 
+    def replaced(self, turn: Hashable, effects: int) -> None:
+        """Note that the beginning of the history was replaced. ``effects``: those of the calls of this turn."""
+        news, (before, known) = self._replaced
+        acted = effects > (known if turn == before else 0)
+        self.replacement = Repeat(1 if acted or news != self._news else self.replacement.times + 1)
+        self._replaced = self._news, (turn, effects)
+
     def judged(self) -> None:
         """Note that a request is sent that was judged by these texts: nothing is reported twice."""
         self.answer = self.answer._replace(is_judged=True)
         self.user = self.user._replace(is_judged=True)
+        self.blocks = self.blocks._replace(is_judged=True)
+        self.replacement = self.replacement._replace(is_judged=True)
 
     def _is_new(self) -> None:
         self._news += 1
-        self.answer = _NO_REPEAT
+        self.answer = self.replacement = _NO_REPEAT
 
     def _settle(self, *, beside_calls: bool) -> None:
         """Count the answer before, now that it is known whether calls follow it."""
@@ -116,7 +137,8 @@ class ConversationTexts:
                 return
             key = (self._user, key)
         key = (beside_calls, key)
-        count, news = self._answers.get(key, (0, 0))
+        count, quiet, news, calls = self._answers.get(key, (0, 0, 0, 0))
         count = count + 1 if news == self._news else 1
-        self._answers = kept(self._answers, key, _MOST, (count, self._news))
-        self.answer = Repeat(count, beside_calls)
+        quiet = min(count, quiet + 1) if calls == self._calls and not beside_calls else 1
+        self._answers = kept(self._answers, key, _MOST, (count, quiet, self._news, self._calls))
+        self.answer = Repeat(quiet) if quiet > 1 else Repeat(count, beside_calls or count > 1)

@@ -89,6 +89,8 @@ class RuleSettings(TypedDict, total=False):
     """Of ``text_repeat``. How often the same user message comes, without a call, until the model is told."""
     hook_block: int | None
     """Of ``text_repeat``. How often it comes until the run is ended."""
+    characters: int | None
+    """Of ``text_run``. The characters that all equal blocks must have together."""
 
 
 class ModeSettings(TypedDict, total=False):
@@ -109,6 +111,8 @@ class ModeSettings(TypedDict, total=False):
     retry_limit: Rule | RuleSettings
     global_circuit_breaker: Rule | RuleSettings
     text_repeat: Rule | RuleSettings
+    text_run: Rule | RuleSettings
+    context_loop: Rule | RuleSettings
 
 
 class ToolSettings(TypedDict, total=False):

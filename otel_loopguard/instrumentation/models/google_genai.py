@@ -48,7 +48,8 @@ def _mark(content: Any) -> int:
 def _read(content: Any) -> Message:
     parts, by_user = sequence(field(content, "parts")), field(content, "role") in ("user", None)
     written = [part for part in parts if field(part, "text")] if by_user else []
-    said = None if by_user else [part for part in parts if not field(part, "thought")]
+    texts = [part for part in parts if field(part, "text") and not field(part, "thought")]
+    said = texts if texts and not by_user else None
     return Message(tuple(_calls(parts)), tuple(_results(parts)), bool(written), written, said)
 
 

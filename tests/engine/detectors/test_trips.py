@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from otel_loopguard.engine.detectors.trips import nudge_limit
+from otel_loopguard.engine.detectors.trips import is_doubled, nudge_limit
 
 from .driver import Driven
 
@@ -25,3 +25,8 @@ def test_a_refusal_says_after_how_many_seconds_the_call_runs_again():
     assert driven.said[-1].decision.trip.wait == 10
     assert driven(path="a", pause=4.0).trip.wait == 6
     assert driven(path="a", pause=6.0).runs
+
+
+def test_a_count_is_due_at_its_limit_and_each_time_it_has_doubled():
+    """3, 6, 12; no count is due at a limit of 0."""
+    assert [count for count in range(1, 26) if is_doubled(count, 3)] == [3, 6, 12, 24]

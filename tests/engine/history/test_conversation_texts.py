@@ -54,9 +54,10 @@ def test_what_is_new_begins_the_count_again(new):
 
 
 def test_a_result_that_came_before_is_not_new():
-    """A call in vain between two equal answers changes nothing."""
+    """A call in vain between two equal answers begins no new count. An agent may be woken to look, so it is marked."""
     rounds = ["c", "t:nothing found", f"a:{LONG}", "u:go on"]
-    assert told("u:go on", *rounds * 4).answer.times == 4
+    assert told("u:go on", *rounds * 4).answer == (4, True, False)
+    assert told("u:go on", *rounds * 4, *rounds[2:] * 2).answer == (3, False, False)
 
 
 def test_a_short_answer_counts_with_the_message_before_it():

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from otel_loopguard import Policy
 from otel_loopguard.engine.compiled import CompiledPolicy
 from otel_loopguard.engine.history.conversation_texts import ConversationTexts
+from otel_loopguard.engine.history.text_blocks import NO_BLOCKS, Blocks
 from tests.engine.judges.corpus import CORPORA
 
 if TYPE_CHECKING:
@@ -35,6 +36,12 @@ def runs() -> Iterator[TextRun]:
                 yield TextRun(run["success"], list(_trips(run["messages"], compiled)))
 
 
+def _blocks(message: dict[str, Any]) -> Blocks:
+    """The longest equal blocks of a text, also those after which it goes on."""
+    runs = [Blocks(characters // length, characters) for _, length, characters, _ in message.get("rp", ())]
+    return max(runs, key=lambda run: run.characters, default=NO_BLOCKS)
+
+
 def _trips(messages: list[dict[str, Any]], compiled: CompiledPolicy) -> Iterator[Trip]:
     texts = ConversationTexts()
     for message in messages:
@@ -45,7 +52,7 @@ def _trips(messages: list[dict[str, Any]], compiled: CompiledPolicy) -> Iterator
                 yield trip
                 texts.judged()
             if "f" in message:
-                texts.said(message["f"], message["n"])
+                texts.said(message["f"], message["n"], _blocks(message))
             for _ in message.get("c", ()):
                 texts.called()
         elif role == "u" and "h" in message:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from otel_loopguard.turns.messages import WrittenCall
+from otel_loopguard.turns.messages import WrittenCall, key_of_user, plain_text
 from tests.instrumentation.models.dialects import EACH, Api, each, objects
 from tests.models.conversation import Asked, Call, Message, Reply, price
 from tests.models.wire import CHAT, GEMINI, MESSAGES, RESPONSES, events_of
@@ -51,6 +51,47 @@ def response(given: Any, *others: Any) -> dict[str, Any]:
 
 
 # --- entries -----------------------------------------------------------------------------------------------------
+
+
+WORDS = {
+    "chat": ({"role": "assistant", "content": "I did it."}, {"role": "assistant", "content": [text("I did it.")]}),
+    "responses": (
+        {"type": "message", "role": "assistant", "content": [text("I did it.", "output_text")]},
+        {"role": "assistant", "content": "I did it."},
+    ),
+    "messages": (
+        {"role": "assistant", "content": "I did it."},
+        {"role": "assistant", "content": [{"type": "thinking", "thinking": "Hm."}, text("I did it.")]},
+    ),
+    "gemini": (
+        {"role": "model", "parts": [{"text": "I did it."}]},
+        {"role": "model", "parts": [{"text": "Hm.", "thought": True}, {"text": "I did it."}]},
+    ),
+}
+"""For each API, messages of the model with the same visible text."""
+
+
+@EACH
+@pytest.mark.parametrize("form", [dict, objects])
+def test_the_visible_text_of_the_model_is_read(api: Api, form: Any) -> None:
+    """Thoughts are none of it, and a user's text is none either."""
+    assert [plain_text(api.dialect.read(form(entry)).said) for entry in WORDS[api.name]] == ["I did it."] * 2
+    assert plain_text(api.dialect.read(form(api.wire.user("Who?"))).said) == ""
+
+
+@EACH
+def test_messages_of_the_user_are_equal_without_their_digits(api: Api) -> None:
+    """A hook counts its rounds. A text is not equal to another one."""
+    keys = [key_of_user(api.dialect.read(api.wire.user(words)).text) for words in ("Round 1", "round  22", "Rounds")]
+    assert keys[0] == keys[1] != keys[2]
+
+
+def test_pictures_make_messages_of_the_user_unequal() -> None:
+    """The same words about another picture are another message."""
+    picture = {"type": "image_url", "image_url": {"url": "data:a"}}
+    other = {"type": "image_url", "image_url": {"url": "data:b"}}
+    assert key_of_user([text("What is it?"), picture]) == key_of_user([text("What is it?"), dict(picture)])
+    assert key_of_user([text("What is it?"), picture]) != key_of_user([text("What is it?"), other])
 
 
 @EACH

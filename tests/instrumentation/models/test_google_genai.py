@@ -68,7 +68,7 @@ def user(*parts: Any) -> dict[str, Any]:
     [
         (
             {"role": "model", "parts": [{"text": "I look."}, GEMINI.calls(Call("look", {"path": "a"}))[0]["parts"][0]]},
-            Message((WrittenCall(None, "look", {"path": "a"}),)),
+            Message((WrittenCall(None, "look", {"path": "a"}),), said=[{"text": "I look."}]),
         ),
         ({"role": "model", "parts": [{"functionCall": {"name": "list"}}]}, Message((WrittenCall(None, "list", {}),))),
         (

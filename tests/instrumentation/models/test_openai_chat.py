@@ -24,7 +24,7 @@ FORMS = pytest.mark.parametrize("form", [dict, objects])
     [
         ({"role": "assistant", "tool_calls": [CUSTOM]}, Message((WrittenCall("call_2", "run", "ls -l"),))),
         ({"role": "assistant", "tool_calls": [BROKEN]}, Message((WrittenCall("call_1", "look", '{"path": '),))),
-        ({"role": "assistant", "content": "Hello", "tool_calls": None}, Message()),
+        ({"role": "assistant", "content": "Hello", "tool_calls": None}, Message(said="Hello")),
         (
             {"role": "assistant", "content": None, "function_call": {"name": "look", "arguments": "{}"}},
             Message((WrittenCall(None, "look", {}),)),

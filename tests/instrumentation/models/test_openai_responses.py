@@ -49,7 +49,7 @@ def output(content: Any, kind: str, **more: Any) -> dict[str, Any]:
         ({**MCP, "error": "down"}, Message((OF_MCP,), (WrittenResult("mcp_1", "down", is_error=True),))),
         (MCP, Message((OF_MCP,))),
         ({"type": "message", "role": "user", "content": "Who?"}, Message(by_user=True, text="Who?")),
-        ({"type": "message", "role": "assistant", "content": []}, NO_MESSAGE),
+        ({"type": "message", "role": "assistant", "content": []}, Message(said=[])),
         (REASONING, NO_MESSAGE),
         ({"type": "item_reference", "id": "fc_1"}, NO_MESSAGE),
         ({"type": "compaction", "encrypted_content": "abc"}, NO_MESSAGE),
