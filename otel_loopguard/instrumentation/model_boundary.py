@@ -1,19 +1,19 @@
 """The model's boundary of a framework: requests through clients that are not read are counted there.
 
-A request that a client below the boundary is read for is the client's: nothing happens here then. Else the turn is told
-that a request was sent, what its reply says of its tokens, and how long the model thought. Nothing is changed.
+A request that a client below the boundary is read for is the client's: nothing happens here then. Else the ledger of
+the turn gets it, with the tokens that its reply tells. Nothing is changed, and no span or metric has it: for them, as
+for ``replay``, a guard that has read a request can also change it.
 """
 
 from __future__ import annotations
 
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from otel_loopguard.engine.ledger import REQUEST_SENT, of_reply
 from otel_loopguard.instrumentation.runtime import active_runtime
 from otel_loopguard.turns.gc_safety import garbage_collector
 from otel_loopguard.turns.scope import current_scope
-from otel_loopguard.turns.thinking import Thinking
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,29 +25,21 @@ if TYPE_CHECKING:
     from otel_loopguard.instrumentation.targets import Original
 
 
-class HeardReply(NamedTuple):
-    """The facts of a reply."""
-
-    usage: Usage
-    call_ids: tuple[str, ...]
-    """The ids of the calls in it."""
-
-
-Hear: TypeAlias = "Callable[[Any, Any], HeardReply]"
-"""Return the facts of a reply, given the model's object and what its method has returned."""
+Hear: TypeAlias = "Callable[[Any, Any], Usage]"
+"""Return the tokens of a reply, given the model's object and what its method has returned."""
 
 
 class _Request:
-    """A request at the boundary."""
+    """A request at the boundary. Its methods may fail: the caller holds the shield."""
 
-    __slots__ = ("_runtime", "_thinking", "_token", "_turn", "is_read")
+    __slots__ = ("_prices", "_token", "_turn", "is_read", "shield")
 
     def __init__(self, runtime: Runtime, turn: Turn) -> None:
+        self.shield = runtime.shield
         self.is_read = False
         """True if a client below has read it."""
-        self._runtime = runtime
+        self._prices = runtime.guard.compiled.prices
         self._turn = turn
-        self._thinking = Thinking(runtime.guard.clock, turn)
         self._token: Token[_Request | None] = _around.set(self)
 
     @classmethod
@@ -66,20 +58,13 @@ class _Request:
         """Note that the request is over, with a reply or without."""
         if garbage_collector.running and garbage_collector.runs_here():
             return
-        with self._runtime.shield("model.boundary"):
-            _around.reset(self._token)
-            if not self.is_read:
-                self._thinking.end()
-                self._turn.spend(REQUEST_SENT)
+        _around.reset(self._token)
+        if not self.is_read:
+            self._turn.spend(REQUEST_SENT)
 
-    def heard(self, hear: Hear, model: Any, reply: Any) -> None:
-        """Take the reply."""
-        if self.is_read:
-            return
-        with self._runtime.shield("model.boundary"):
-            usage, call_ids = hear(model, reply)
-            self._turn.spend(of_reply(usage, self._runtime.guard.compiled.prices.cost(usage)))
-            self._runtime.reader.heard(self._turn, usage, call_ids)
+    def heard(self, usage: Usage) -> None:
+        """Take the tokens of the reply."""
+        self._turn.spend(of_reply(usage, self._prices.cost(usage)))
 
 
 _around: ContextVar[_Request | None] = ContextVar("loopguard_boundary", default=None)
@@ -105,8 +90,11 @@ def boundary(hear: Hear) -> Callable[[Original], Callable[..., Any]]:
             try:
                 reply = wrapped(*args, **kwargs)
             finally:
-                request.sent()
-            request.heard(hear, model, reply)
+                with request.shield("model.boundary"):
+                    request.sent()
+            if not request.is_read:
+                with request.shield("model.boundary"):
+                    request.heard(hear(model, reply))
             return reply
 
         return ask
@@ -126,8 +114,11 @@ def async_boundary(hear: Hear) -> Callable[[Original], Callable[..., Any]]:
             try:
                 reply = await wrapped(*args, **kwargs)
             finally:
-                request.sent()
-            request.heard(hear, model, reply)
+                with request.shield("model.boundary"):
+                    request.sent()
+            if not request.is_read:
+                with request.shield("model.boundary"):
+                    request.heard(hear(model, reply))
             return reply
 
         return ask

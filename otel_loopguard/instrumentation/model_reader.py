@@ -247,11 +247,6 @@ class ModelReader:
             if len(self._ended) > _MOST_ENDED:
                 self._ended.popitem(last=False)
 
-    def heard(self, turn: Turn, usage: Usage, call_ids: tuple[str, ...]) -> None:
-        """Count a request that a framework has made, and that no client was read for."""
-        self.is_used, self.providers.usage_of = True, self.usage.written_first
-        self.usage.response(turn.id, call_ids, usage, otel_context.get_current())
-
     def report(self, turn: Turn, trip: Trip) -> None:
         """Report a trip of a request to a model: on the span around it, else on the turn's own, and in the metrics."""
         outlets, context, first = self.providers.outlets(), otel_context.get_current(), turn.reach(trip)

@@ -10,7 +10,7 @@ import pytest
 import otel_loopguard as loopguard
 from otel_loopguard import Ledger, semconv
 from otel_loopguard.engine.vocabulary import Usage
-from otel_loopguard.instrumentation.model_boundary import HeardReply, async_boundary, boundary, note_read
+from otel_loopguard.instrumentation.model_boundary import async_boundary, boundary, note_read
 from otel_loopguard.instrumentation.targets import Original
 from otel_loopguard.testing import guarded
 
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 ONE = Ledger(1, 0, 7, 2, unpriced=1)
 
 
-def hear(_model: Any, reply: Any) -> HeardReply:
+def hear(_model: Any, reply: Any) -> Usage:
     """Read a reply that is its own usage."""
-    return HeardReply(Usage("m", *reply), ())
+    return Usage("m", *reply)
 
 
 def asked(below: Callable[[], Any]) -> Ledger:

@@ -6,20 +6,18 @@ from collections.abc import Mapping
 from typing import Any
 
 from otel_loopguard.engine.vocabulary import Usage
-from otel_loopguard.instrumentation.model_boundary import HeardReply, async_boundary, boundary
+from otel_loopguard.instrumentation.model_boundary import async_boundary, boundary
 from otel_loopguard.instrumentation.targets import CallTarget
 
 
-def _hear(model: Any, reply: Any) -> HeardReply:
+def _hear(model: Any, reply: Any) -> Usage:
     """Read LangChain's own form of a reply, which every integration makes."""
     message = reply.generations[0].message
     told = _mapping(getattr(message, "usage_metadata", None))
     named = _mapping(message.response_metadata)
     name = named.get("model_name") or named.get("model") or getattr(model, "model_name", getattr(model, "model", ""))
     cached = _mapping(told.get("input_token_details")).get("cache_read", 0)
-    usage = Usage.of(name, told.get("input_tokens"), told.get("output_tokens"), cached)
-    calls = getattr(message, "tool_calls", None) or ()
-    return HeardReply(usage, tuple(str(call["id"]) for call in calls if call.get("id")))
+    return Usage.of(name, told.get("input_tokens"), told.get("output_tokens"), cached)
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:

