@@ -157,7 +157,7 @@ ALERTS: Final = (
         name="LoopguardRefused",
         expr=f"{_above_usual(recordings.TURNS_REFUSED, TURNS_FLOOR, TURNS_FACTOR)}\n  {_NO_SHARED_TOOL}",
         wait="1m",
-        keep="5m",
+        keep="10m",  # as long as the loops are in the window of TripRatio, which says the same
         severity="ticket",
         summary="{job}: calls of {value} turns refused in 10 minutes{worst}",
         description=f"In {{value}} turns of 10 minutes the agent looped, and the guard refused calls. The limit is "
@@ -181,7 +181,6 @@ ALERTS: Final = (
         expr=f"{_TRIPS_LIMIT}\n  and {recordings.CALLS} >= {RATIO_MIN_CALLS}\n  {_NO_SHARED_TOOL}",
         # Longer than the quarter of an hour of the ratio: one loop of a quiet service is not in it for so long.
         wait="20m",
-        keep="5m",
         severity="ticket",
         summary="{job}: loops in {value} of its tool calls{worst}",
         description=f"For 20 minutes the share of tool calls that were steps of a loop was above {RATIO_LIMIT:.0%} "

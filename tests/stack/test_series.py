@@ -12,7 +12,8 @@ if TYPE_CHECKING:
 
     from .harness.collector import Collector
 
-MOST_AT_START = 85
+MOST_AT_START = 96
+"""Eleven of them are the buckets of ``gen_ai.invoke_agent.inference_calls``, which the conventions ask for."""
 
 
 def test_an_instance_has_few_series_after_its_first_turn(make_collector: Callable[..., Collector]) -> None:
