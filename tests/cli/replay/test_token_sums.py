@@ -237,7 +237,8 @@ def test_a_guarded_program_spends_what_the_replay_of_its_spans_finds(tmp_path, c
         with loopguard.turn():
             agent.ask()
         counted = partial(recording.counted, semconv.METRIC_MODEL_TOKENS)
-        in_loops = tuple(int(counted(loopguard__step="loop", loopguard__token__type=kind)) for kind in ("input", "output"))
+        of_loops = partial(counted, loopguard__step="loop")
+        in_loops = tuple(int(of_loops(loopguard__token__type=kind)) for kind in ("input", "output"))
         requests = int(recording.counted(semconv.METRIC_MODEL_REQUESTS, loopguard__step="loop"))
         lines = one_by_one(MessageToDict(encode_spans(recording.spans))["resourceSpans"])
         sent = len(server.exchanges)
