@@ -61,6 +61,8 @@ class Stopping(NamedTuple):
     place: Place
     again: str | None = None
     """The answer, if a hook of the user did not accept the one before, and made the agent go on; else None."""
+    so_far: str = ""
+    """All answers to the user's message, where the program tells them as one text; ``again`` is the same then."""
 
 
 class SessionOver(NamedTuple):

@@ -207,6 +207,10 @@ class _Agent:
         self._run: OpenRun | None = None
         self._history: bytes | None = None
         """The history of the turn while no run is open. An agent that has stopped may have to go on."""
+        self._history_before: bytes | None = None
+        """That of the turn before, which the agent may have to go on with all the same."""
+        self._so_far = ""
+        """The answers to the user's message, as ``Stopping`` told them last."""
         self._open: OrderedDict[object, deque[GuardedCall]] = OrderedDict()
         self._seen: set[str] = set()
         """The ids of calls since the last ``MessageOver`` that had hooks of their own."""
@@ -226,7 +230,7 @@ class _Agent:
         if turn != self.turn or (isinstance(event, Prompt) and not turn):
             self.end_turn()
             self.turn = turn
-            self._history = None
+            self._history_before, self._history = self._history, None
         if isinstance(event, Before | After):
             delegates = event.call.tool in self._program.delegating
             if self._delegated is not None and not delegates:
@@ -247,9 +251,14 @@ class _Agent:
 
     def _stopping(self, event: Stopping) -> Answer:
         """End the turn. Of an answer that a hook of the user gets once more, say when there is nothing new in it."""
-        answer = _NOTHING
-        if event.again is not None:
-            begun = self._begun(ToolCall(_STOP_HOOK, {"answer": event.again}))
+        answer, again = _NOTHING, event.again
+        if event.so_far:
+            again = None if again is None else again.removeprefix(self._so_far).strip()
+            self._so_far = event.so_far
+        if again is not None:
+            if self._run is None and self._history is None:  # the hook's words came as a message of the user
+                self._history = self._history_before
+            begun = self._begun(ToolCall(_STOP_HOOK, {"answer": again}))
             if isinstance(begun, Answer):
                 answer = Answer(refusal=_LET_GO)
             elif self._told(begun, Outcome("not accepted")).sentence:

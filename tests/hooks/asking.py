@@ -152,6 +152,18 @@ class Gemini(Asker):
     name = "gemini"
     before, after, failed, prompted, stopped = "BeforeTool", "AfterTool", "AfterTool", "BeforeAgent", "AfterAgent"
 
+    def prompt(self) -> None:
+        """Send a message of the user."""
+        self._so_far = ""
+        super().prompt()
+
+    def stop(self, text: str = "", *, again: bool = False) -> dict[str, Any]:
+        """Answer. The words of a hook come as a message of the user, and the answers add up."""
+        if again:
+            super().prompt()
+        self._so_far = f"{self._so_far}\n{text}" if self._so_far else text
+        return self.ask(self.stopped, {"prompt_response": self._so_far, "stop_hook_active": again})
+
     def asked(self, tool: str, arguments: dict[str, Any], number: str) -> dict[str, Any]:
         """The call in a hook."""
         return {"tool_name": tool, "tool_input": arguments}

@@ -85,7 +85,7 @@ def test_new_work_is_left_alone(agent: Asker) -> None:
         assert agent.call("read_file", {"path": "b.txt"}, "the same").read == "the same"
 
 
-@pytest.mark.parametrize("name", ["claude-code", "codex", "qwen"])
+@pytest.mark.parametrize("name", ["claude-code", "codex", "gemini", "qwen"])
 def test_a_stop_hook_that_never_lets_go_is_a_loop(name: str, recording: Recording) -> None:
     """The user's hook says no to the same answer: the user is told, and the agent may stop. New calls are news."""
     assert recording.runtime is not None

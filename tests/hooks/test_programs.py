@@ -84,7 +84,7 @@ def kind_of(result: str, has_run: str) -> str:
     return "refused" if REFUSED in result or ENDED in result else result
 
 
-@pytest.mark.parametrize("agent", [ClaudeCode, Codex], indirect=True, ids=lambda agent: agent.name)
+@pytest.mark.parametrize("agent", [ClaudeCode, Codex, Gemini], indirect=True, ids=lambda agent: agent.name)
 def test_a_stop_hook_that_never_lets_go_is_overruled(agent: CodingAgent) -> None:
     """The hook of a user says no to the same answer again and again: the fourth one is the last."""
     done = agent.run(Steps([agent.read()]), stop_hook="""echo '{"decision": "block", "reason": "go on"}'""")

@@ -25,7 +25,8 @@ def _read(name: str, told: Told) -> Event | None:
     if name == "BeforeToolSelection":
         return Choosing(place)
     if name == "AfterAgent":
-        return Stopping(place)  # after a stop hook's "no" there is a prompt of its own, and the answers add up
+        so_far = str(told.get("prompt_response") or "")
+        return Stopping(place, so_far if told.get("stop_hook_active") else None, so_far)
     return SessionOver(place) if name == "SessionEnd" else None
 
 
@@ -43,6 +44,8 @@ def _outcome_of(told: Told) -> Outcome:
 def _write(name: str, answer: Answer) -> dict[str, Any]:
     if answer.withdraws:
         return {"hookSpecificOutput": {"hookEventName": name, "toolConfig": {"mode": "NONE"}}}
+    if name == "AfterAgent":
+        return snake_case.let_go(answer)
     if not answer.refusal:
         return snake_case.write_with_end(name, answer)
     end = {"continue": False, "stopReason": answer.refusal} if answer.ends else {}

@@ -62,6 +62,8 @@ class CodingAgent:
     """What a run says, as a pattern, whose model goes on with a call that is refused."""
     has_run: ClassVar[str] = TEXT
     """What a result of ``read`` says if the call has run, as a pattern."""
+    stop_event: ClassVar[str] = "Stop"
+    """The event of a hook that may make it go on after its answer."""
     tells_unknown: ClassVar[bool] = True
     """True if its hooks tell of calls whose tool does not exist."""
 
@@ -123,8 +125,10 @@ class CodingAgent:
             environment = self.environment(self.configure(server.url))
             program = programs()[self.name]
             if stop_hook:
-                own = program.registration.entry("Stop", stop_hook)
-                self.write(program.registration.user, {"hooks": {"Stop": [own]}})
+                own = program.registration.entry(self.stop_event, stop_hook)
+                path = self.home / program.registration.user
+                there = json.loads(path.read_text()) if path.exists() else {}
+                self.write(program.registration.user, {**there, "hooks": {self.stop_event: [own]}})
             if guarded:
                 choice = Choice(interrupts=not program.ends_by_answer, seconds=PATIENCE)
                 write(installed(program, self.home, self.judge, choice), self.judge)

@@ -17,6 +17,7 @@ class Gemini(CodingAgent):
 
     name, executable = "gemini", "gemini"
     tells_unknown = False
+    stop_event = "AfterAgent"
 
     def configure(self, url: str) -> dict[str, str]:
         """As the base class says."""
