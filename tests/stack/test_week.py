@@ -1,4 +1,4 @@
-"""Compare what is sent in a week with what is due: each page and ticket comes once, in time, and no other comes."""
+"""One week of ordinary trouble: each page and ticket that is due comes once, in time, and no other comes."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+import pytest
 import yaml
 
 from dashboards import names
@@ -94,10 +95,12 @@ def may_fire(due: Due) -> range:
     return range(due.comes[0], due.ends[1] + 1)
 
 
-def check(part: str, folder: Path) -> None:
-    """Have promtool judge a part of the week; fail with what was false, missed or sent twice."""
+@pytest.mark.parametrize("part", PARTS)
+def test_the_pages_and_tickets_of_a_week_are_those_that_are_due(part: str, tmp_path: Path) -> None:
+    """Of deploys, jobs, a broken tool, shadow mode, a frozen process, outages: none is missed, false or twice."""
     rules, tests = judged(Week(*PARTS[part]))
-    (folder / "rules.yml").write_text(yaml.safe_dump(rules))
-    (folder / "week.yml").write_text(yaml.safe_dump(tests))
-    result = promtool("test", "rules", "week.yml", cwd=folder)
+    (tmp_path / "rules.yml").write_text(yaml.safe_dump(rules))
+    (tmp_path / "week.yml").write_text(yaml.safe_dump(tests))
+    result = promtool("test", "rules", "week.yml", cwd=tmp_path)
+
     assert result.returncode == 0, result.stdout
