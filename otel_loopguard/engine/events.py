@@ -162,7 +162,7 @@ class Paid(NamedTuple):
 
     op: int
     more: Ledger
-    """What is added to the ledger."""
+    """The part that is added to the ledger."""
     is_nested: bool = False
     """True if it was in a nested turn."""
 

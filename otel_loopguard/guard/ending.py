@@ -39,7 +39,7 @@ class EndedTurn(NamedTuple):
     conversation_id: str | None = None
     """The conversation's id if the program gave one, else None."""
     ledger: Ledger = NOTHING_SPENT
-    """What it spent, with its nested turns: requests, tokens, cost, agents."""
+    """The ledger, with its nested turns: requests, tokens, cost, agents."""
 
 
 class Ending:

@@ -29,7 +29,7 @@ class TurnAround(Protocol):
 
     @property
     def ledger(self) -> Ledger:
-        """What the turn and all turns nested in it have spent."""
+        """The ledger of the turn and all turns nested in it."""
 
     @property
     def began_at(self) -> float:

@@ -191,7 +191,7 @@ class Turn:
 
     @property
     def ledger(self) -> Ledger:
-        """What this turn and all turns nested in it have spent, in all processes of a shared turn."""
+        """The ledger of this turn and all turns nested in it, in all processes of a shared turn."""
         return self.current.history.ledger
 
     @property

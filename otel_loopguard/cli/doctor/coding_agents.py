@@ -54,12 +54,12 @@ _VERDICTS: Final = {
 
 @dataclass
 class HooksDiagnosis:
-    """What was found about the hooks of programs."""
+    """The findings about the hooks of programs."""
 
     loaded: LoadedPolicy
     """The policy that a judge begins with."""
     source: str
-    """Where that is from."""
+    """The source of that."""
     judge: str = "does not run"
     findings: list[Finding] = field(default_factory=list)
     facts: list[str] = field(default_factory=list)

@@ -38,7 +38,7 @@ class Repeat(NamedTuple):
     """A text that has come again, and nothing new since its first time."""
 
     times: int = 0
-    """How often it has come; 0 or 1 is no repeat."""
+    """The number of times that it has come; 0 or 1 is no repeat."""
     beside_calls: bool = False
     """True for an answer that came with calls, or since whose last time there were calls."""
     is_judged: bool = False

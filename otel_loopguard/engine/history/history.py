@@ -73,7 +73,7 @@ class History:
         self.nested_calls = 0
         """The part of ``calls`` that nested turns made."""
         self.spent = self.spent_by_nested = NOTHING_SPENT
-        """What this turn spent itself, and what its nested turns did; without calls, which are counted above."""
+        """The ledgers of this turn itself, and of its nested turns; without calls, which are counted above."""
         self.news: int = 0
         """Outcomes that their calls did not have before."""
         self.changes: int = 0

@@ -138,7 +138,7 @@ class Policy:
     currency: str | None = None
     """The currency of the prices, such as "USD", for dashboards and reports."""
     budget: Mapping[str, Any] = field(default_factory=dict)
-    """What a turn may spend: ``{"turn": {...}, "tree": {...}}``, each with limits of ``requests``, ``calls``,
+    """The limits of a turn: ``{"turn": {...}, "tree": {...}}``, each with limits of ``requests``, ``calls``,
     ``tokens``, ``input_tokens``, ``output_tokens``, ``cost``, ``seconds`` and ``children``; of a tree, which is a turn
     with all agents that were started for it, also ``depth``. ``"action"`` is the strongest action of all budgets."""
     detectors: tuple[Callable[..., Any] | Detector, ...] = ()
