@@ -204,6 +204,7 @@ def _ended(state: State, event: Ended, now: float | None) -> Verdict:
     is_open = not state.is_shared or state.take(event.began.op) is not None
     facts, record = event.facts, state.own(event.record)  # type: ignore[arg-type]  # it began
     if facts is None:
+        state.history.running -= state.history.running > 0
         _cancelled(state, event.began, now)
         return _nothing_seen(record)
     if not is_open:  # it ran, though the store has lost that it began, or had decided otherwise

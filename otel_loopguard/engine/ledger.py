@@ -33,6 +33,16 @@ class Ledger(NamedTuple):
     """Levels of nested turns below this one."""
     compactions: int = 0
     """Requests in which something shorter takes the place of the history's beginning."""
+    loop_calls: int = 0
+    """Tool calls that were refused, or would have been, or that ran in vain."""
+    loop_tokens: int = 0
+    """Tokens of the requests whose reply wrote no other calls than these."""
+    seconds: float = 0.0
+    """From the turn's first step to its last; as the next two without those of nested turns."""
+    model_seconds: float = 0.0
+    """The part of ``seconds`` in which a model was asked, and no call ran."""
+    tool_seconds: float = 0.0
+    """The part of ``seconds`` in which a call ran, with the agents that it started."""
 
     def plus(self, more: Ledger) -> Ledger:
         """Return the sum of both; of ``depth`` the larger one."""
@@ -41,6 +51,16 @@ class Ledger(NamedTuple):
     def around(self) -> Ledger:
         """Return the same as the turn around this one counts it: one level deeper."""
         return self._replace(depth=self.depth + 1) if self.children else self
+
+    @property
+    def timeless(self) -> Ledger:
+        """The same without the seconds: equal for equal runs."""
+        return self._replace(seconds=0.0, model_seconds=0.0, tool_seconds=0.0)
+
+    @property
+    def idle_seconds(self) -> float:
+        """The rest of ``seconds``: the program's own work, and its waiting."""
+        return max(0.0, self.seconds - self.model_seconds - self.tool_seconds)
 
     @property
     def tokens(self) -> int:
@@ -52,7 +72,14 @@ NOTHING_SPENT = Ledger()
 REQUEST_SENT = Ledger(requests=1, unmetered=1, unpriced=1)
 """A request until its reply tells its usage."""
 COMPACTED = Ledger(compactions=1)
+LOOPED = Ledger(loop_calls=1)
+"""A call of a loop."""
 CHILD_STARTED = Ledger(children=1, depth=1)
+
+
+def of_loop(usage: Usage) -> Ledger:
+    """Return what a request adds once it is known to be a step of a loop."""
+    return Ledger(loop_tokens=(usage.input_tokens or 0) + (usage.output_tokens or 0))
 
 
 def of_reply(usage: Usage, cost: float | None) -> Ledger:

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
 _KEPT = (
     "tick", "began_at", "calls", "nested_calls", "spent", "spent_by_nested", "judged", "idle", "wall", "thought",
-    "thinking", "thought_at", "active_at", "refusals", "refused_message", "started_by_tool", "reached",
+    "thinking", "thought_at", "active_at", "between", "running", "refusals", "refused_message",
+    "started_by_tool", "reached",
 )  # fmt: skip
 _MOST_OPEN_TRIPS = 32
 MOST_OPEN = 1_024

@@ -381,9 +381,14 @@ class Decision(NamedTuple):
         Its tokens then count as those of a loop. Ask about a call that runs once it has ended. False if the user had
         asked to stop.
         """
-        if self.trip is not None and self.trip.verdict >= Action.REUSE:
-            return self.trip.mode not in NO_LOOPS
-        return self.record is not None and bool(self.record.ran_in_vain)
+        return is_loop_step(self.trip, self.record)
+
+
+def is_loop_step(trip: Trip | None, record: Record | None) -> bool:
+    """Return True if a call with this trip was refused, or would have been under a higher ceiling, or ran in vain."""
+    if trip is not None and trip.verdict >= Action.REUSE:
+        return trip.mode not in NO_LOOPS
+    return record is not None and record.ran_in_vain
 
 
 def nothing_seen(record: Record | None) -> Decision:

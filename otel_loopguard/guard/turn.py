@@ -33,7 +33,7 @@ from otel_loopguard.engine.events import (
 )
 from otel_loopguard.engine.fold import fold, opened
 from otel_loopguard.engine.history.bounded import EMPTY
-from otel_loopguard.engine.ledger import CHILD_STARTED
+from otel_loopguard.engine.ledger import CHILD_STARTED, LOOPED
 from otel_loopguard.engine.state import State
 from otel_loopguard.engine.tools.contracts import LONGEST_TOOL_NAME
 from otel_loopguard.engine.user_messages import NO_MESSAGES, UserMessages
@@ -41,7 +41,7 @@ from otel_loopguard.engine.values.introspect import name_text
 from otel_loopguard.engine.values.normalise import utf8
 from otel_loopguard.engine.values.results import outcome_facts
 from otel_loopguard.engine.verdict import Verdict
-from otel_loopguard.engine.vocabulary import Action, First, Kind, nothing_seen
+from otel_loopguard.engine.vocabulary import Action, First, Kind, is_loop_step, nothing_seen
 from otel_loopguard.guard import callbacks
 from otel_loopguard.guard.ending import EndedTurn, Ending, ending_of
 from otel_loopguard.guard.nesting import ParentCall, TurnTree
@@ -312,6 +312,7 @@ class Turn:
         state = self.current
         state.start_over()
         state.history.reached = EMPTY
+        state.history.running = 0
         state.batches = EMPTY
         state.batch = None
         if self._tree is not None:
@@ -458,6 +459,8 @@ class Turn:
             self.cell.own_calls += 1
         self._note_first(verdict)
         decision = wording.ran(verdict, call, self.policy)
+        if not verdict.repeated and decision.is_loop_step:
+            self.spend(LOOPED)
         if decision.action is Action.ABORT:
             self.aborted()
         return decision
@@ -640,6 +643,8 @@ class Turn:
             self._note_running(call, event, record)
             if trip is None:
                 return nothing_seen(record)
+        elif is_loop_step(trip, None):
+            self.spend(LOOPED)
         self._note_first(verdict)
         if action is Action.ABORT:
             self.aborted()
@@ -672,6 +677,8 @@ class Turn:
                 self._results.put(record.key, outcome, len(facts.data) or len(utf8(str(outcome.result))))
             if self.parent is not None:
                 self._tell_parent(record, facts)
+        if (record.stats is not None or record.trip is not None) and is_loop_step(record.trip, record):
+            self.spend(LOOPED)
         if verdict.action is None and not verdict.notes and not verdict.recovered:
             return nothing_seen(record)
         self._note_first(verdict)

@@ -20,7 +20,7 @@ from opentelemetry.trace import NonRecordingSpan
 
 from otel_loopguard import semconv
 from otel_loopguard.engine import sentences
-from otel_loopguard.engine.ledger import COMPACTED, NOTHING_SPENT, REQUEST_SENT, of_reply
+from otel_loopguard.engine.ledger import COMPACTED, NOTHING_SPENT, REQUEST_SENT, of_loop, of_reply
 from otel_loopguard.engine.vocabulary import Action, Outcome, ToolCall, Usage
 from otel_loopguard.guard.ending import ANSWERED, CANCELLED, FAILED
 from otel_loopguard.instrumentation import replica_calls
@@ -191,7 +191,13 @@ class ModelReader:
         if one is not None and one.turn is not turn:
             self.join_turn(one, turn)  # of an agent's run whose requests are made outside of its scope
         if call.call_id is not None:
-            self.usage.judged(turn.id, call.call_id, is_loop=is_loop)
+            self.judged(turn, turn.id, call.call_id, is_loop=is_loop)
+
+    def judged(self, turn: Turn | None, usage_key: str, call_id: str, *, is_loop: bool) -> None:
+        """Note that a call is judged. With the last one of its reply the request may be a step of a loop."""
+        of_loop_step = self.usage.judged(usage_key, call_id, is_loop=is_loop)
+        if of_loop_step is not None and turn is not None:
+            turn.spend(of_loop(of_loop_step))
 
     def take_executed(self, turn: Turn, call: ToolCall, key: int) -> _Judged | None:
         """Return the judgement of a call by its executor, and forget it; None if no executor has judged the call.
@@ -535,7 +541,7 @@ class Exchange:
 
     def _book(self, one: MessageList, new: NewResult, *, is_loop: bool) -> None:
         one.verdicts[new.opened.name] = is_loop
-        self._reader.usage.judged(one.usage_key, new.opened.name, is_loop=is_loop)
+        self._reader.judged(one.turn, one.usage_key, new.opened.name, is_loop=is_loop)
 
     def _count(self, unseen: _Unseen, decision: Decision, started: float) -> None:
         """Write the span of a call, and note what its decision asks for: a sentence, or the end of the run."""
@@ -846,7 +852,7 @@ class Exchange:
             self._notes = replica_calls.notes_of(self._reader.guard, one, self._request.caller, reply.calls)
         if is_late:  # the next request has come before a gateway reports this reply
             for name in one.verdicts.keys() & set(call_ids):
-                self._reader.usage.judged(one.usage_key, name, is_loop=one.verdicts[name])
+                self._reader.judged(one.turn, one.usage_key, name, is_loop=one.verdicts[name])
 
 
 def _ending(decision: Decision, *, is_nudged: bool) -> str:

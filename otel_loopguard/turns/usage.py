@@ -77,19 +77,23 @@ class UsageLedger:
         response = self._by_turn.get(turn_id, _NO_CALLS).get(call_id)
         return response.usage if response is not None and response.first == call_id else None
 
-    def judged(self, turn_id: str, call_id: str, *, is_loop: bool) -> None:
-        """Note that a call is judged. ``is_loop``: it was refused, or was a repeat without news."""
+    def judged(self, turn_id: str, call_id: str, *, is_loop: bool) -> Usage | None:
+        """Note that a call is judged. ``is_loop``: it was refused, or was a repeat without news.
+
+        Return the usage of its request if that is known now to be a step of a loop.
+        """
         if turn_id not in self._by_turn:
-            return
+            return None
         with self._lock:
             response = self._by_turn.get(turn_id, _NO_CALLS).get(call_id)
             if response is None:
-                return
+                return None
             if is_loop and len(response.unjudged) > 1:
                 self._forget_call(response, call_id)
-                return
+                return None
             self._remove(response)
         self._book(response.usage, response.context, is_loop=is_loop)
+        return response.usage if is_loop else None
 
     def rename(self, turn_id: str, new: str) -> None:
         """Move the responses of a turn to the turn's new id."""

@@ -55,7 +55,7 @@ def test_a_run_that_finds_ever_new_work_answers_at_its_budget(budget: dict[str, 
     assert last.reads("come to an end, and say what is missing")
     assert last.reads("No tool can be called for this answer")
     assert ended is not None
-    assert (ended.ended_as, ended.ledger) == ("concluded", counted(server))
+    assert (ended.ended_as, ended.ledger.timeless) == ("concluded", counted(server))
     actions = {(trip.mode, str(trip.action)) for trip in recording.trips}
     assert actions <= {("run_budget", "nudge"), ("run_budget", "conclude")}
     assert recording.counted(semconv.METRIC_TRIPS, loopguard__mode="run_budget") >= 1

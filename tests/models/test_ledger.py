@@ -57,7 +57,7 @@ def test_a_turn_has_what_the_provider_has_counted(*, streams: bool) -> None:
         with loopguard.turn() as turn:
             assert agent(server, "task-1", streams=streams, **more) == "Done."
         ended = loopguard.last_turn()
-    assert turn.ledger == counted(server)
+    assert turn.ledger.timeless == counted(server)
     assert ended is not None
     assert ended.ledger == turn.ledger
     assert spent_on_span(recording) == [(4, turn.ledger.input_tokens, turn.ledger.output_tokens, turn.ledger.cost)]
@@ -74,7 +74,7 @@ def test_a_stream_without_usage_is_unknown() -> None:
     """The provider does not tell it unless it is asked: nothing is guessed."""
     with guarded(), Server(Working(*READS)).running() as server, loopguard.turn() as turn:
         agent(server, "task-1", streams=True)
-    assert turn.ledger == Ledger(4, 3, unmetered=4, unpriced=4)
+    assert turn.ledger.timeless == Ledger(4, 3, unmetered=4, unpriced=4)
 
 
 def test_a_turn_that_nobody_opens_has_its_ledger_on_its_span() -> None:
@@ -83,7 +83,7 @@ def test_a_turn_that_nobody_opens_has_its_ledger_on_its_span() -> None:
         agent(server, "task-1")
         ended = loopguard.last_turn()
         assert ended is not None
-        assert ended.ledger == counted(server)
+        assert ended.ledger.timeless == counted(server)
     assert [one[0] for one in spent_on_span(recording)] == [4]
 
 
@@ -99,7 +99,7 @@ def test_an_agent_in_a_tool_counts_for_the_turn_around_it() -> None:
             agent(server, "task-1")
             run_agent("task-2")
             run_agent("task-3")
-    assert turn.ledger == counted(server)._replace(calls=9 + 2, children=2, depth=1)
+    assert turn.ledger.timeless == counted(server)._replace(calls=9 + 2, children=2, depth=1)
 
 
 def test_turns_in_64_threads_have_their_own() -> None:
@@ -108,7 +108,7 @@ def test_turns_in_64_threads_have_their_own() -> None:
     def one(number: int) -> tuple[str, Ledger]:
         with loopguard.turn() as turn:
             agent(server, f"task-{number}")
-        return f"task-{number}", turn.ledger
+        return f"task-{number}", turn.ledger.timeless
 
     prices = Policy(cost_per_million_tokens=PRICES)
     with guarded(prices), Server(Working(*READS)).running() as server, ThreadPoolExecutor(64) as pool:

@@ -39,7 +39,10 @@ LONGEST_THOUGHT = 86_400.0
 SHORTEST_PAUSE = 0.1
 """Seconds. A shorter pause is between calls of one model message, where the model does not think."""
 
-_VERSION = 10
+NEVER = -math.inf
+"""The time of what has not happened."""
+
+_VERSION = 11
 """The version of the plain values. Those of another version are not read: the history stays empty."""
 
 
@@ -52,13 +55,13 @@ class History:
     """
 
     __slots__ = (
-        "active_at", "began_at", "calls", "changed_by", "changes", "conclude_at", "concluded_at", "errors_in_row",
-        "few", "few_lines", "flags", "gates", "idle", "independent", "insisting", "judged", "keys", "last_key",
-        "last_pending", "last_started", "losses", "most_calls", "nested_calls", "news", "no_news_in_row",
-        "no_news_in_turn", "open_registry", "open_trips", "pairs", "pauses", "reached", "refusals", "refused_key",
-        "refused_message", "repeated", "results", "run_once", "shapes", "spent", "spent_by_nested", "started_by_tool",
-        "streak", "thinking", "thought", "thought_at", "tick", "tools", "unknown_answered", "unknown_calls", "waits",
-        "wall", "window",
+        "active_at", "began_at", "between", "calls", "changed_by", "changes", "conclude_at", "concluded_at",
+        "errors_in_row", "few", "few_lines", "flags", "gates", "idle", "independent", "insisting", "judged",
+        "keys", "last_key", "last_pending", "last_started", "losses", "most_calls", "nested_calls", "news",
+        "no_news_in_row", "no_news_in_turn", "open_registry", "open_trips", "pairs", "pauses", "reached",
+        "refusals", "refused_key", "refused_message", "repeated", "results", "run_once", "running", "shapes",
+        "spent", "spent_by_nested", "started_by_tool", "streak", "thinking", "thought", "thought_at", "tick",
+        "tools", "unknown_answered", "unknown_calls", "waits", "wall", "window",
     )  # fmt: skip
 
     def __init__(  # noqa: PLR0915 - a statement for each field
@@ -88,11 +91,15 @@ class History:
         """The seconds in which the model thought."""
         self.thinking = 0.0
         """Those of them since ``active_at``."""
-        self.thought_at = 0.0
+        self.thought_at = NEVER
         """The time until which the model is known to have thought."""
+        self.between = 0.0
+        """The seconds, until the last call started, in which no call ran."""
+        self.running = 0
+        """The number of calls that run."""
         self.active_at = math.inf
         """The time at which a call last started or ended; infinite before the first."""
-        self.began_at = -math.inf
+        self.began_at = NEVER
         """The time of the first call or request; minus infinity before it."""
         self.pauses: list[float] = []
         """Seconds of the last pauses before untried calls that brought news, without the thought in them: the pace at
@@ -223,17 +230,19 @@ class History:
     def think(self, seconds: float, now: float | None) -> None:
         """Note that the model thought for these seconds until now. Each second counts once, and none that a call took.
 
-        A negative number, more than a day, and any before the first call count as none.
+        A negative number and more than a day count as none. Those before the first call are in no pause.
         """
         if now is not None and 0 < seconds <= LONGEST_THOUGHT:
-            more = max(0.0, min(seconds, now - max(self.active_at, self.thought_at)))
-            self.thinking += more
+            since = max(self.last_call_at, self.thought_at)
+            more = max(0.0, min(seconds, now - since)) if since > NEVER else 0.0
             self.thought += more
+            if self.active_at != math.inf:
+                self.thinking += more
             self.thought_at = now
 
     def begin(self, now: float | None) -> None:
         """Note the time of the turn's first step; None if it was not recorded."""
-        if self.began_at == -math.inf and now is not None:
+        if self.began_at == NEVER and now is not None:
             self.began_at = now
 
     def count_nested(self, calls: int) -> None:
@@ -252,15 +261,28 @@ class History:
     @property
     def own_ledger(self) -> Ledger:
         """The ledger of this turn without its nested turns."""
-        return self.spent._replace(calls=self.calls - self.nested_calls)
+        return self._with_times(self.spent, self.calls - self.nested_calls)
 
     @property
     def ledger(self) -> Ledger:
         """The ledger of this turn and all turns nested in it."""
         own, nested = self.spent, self.spent_by_nested
-        if own is nested is NOTHING_SPENT:
-            return Ledger(calls=self.calls)
-        return own.plus(nested)._replace(calls=self.calls)
+        return self._with_times(own if nested is NOTHING_SPENT else own.plus(nested), self.calls)
+
+    def _with_times(self, spent: Ledger, calls: int) -> Ledger:
+        if self.began_at == NEVER:
+            return spent._replace(calls=calls)
+        until_call = self.last_call_at - self.began_at
+        seconds, tool_seconds = (
+            max(0.0, until_call, self.thought_at - self.began_at),
+            max(0.0, until_call - self.between),
+        )
+        return spent._replace(calls=calls, seconds=seconds, model_seconds=self.thought, tool_seconds=tool_seconds)
+
+    @property
+    def last_call_at(self) -> float:
+        """The time at which a call last started or ended; before the first one, that of the turn's first step."""
+        return self.began_at if self.active_at == math.inf else self.active_at
 
     def change(self, tool: int) -> None:
         """Count a change, by a tool that is given by the digest of its name."""
@@ -325,7 +347,8 @@ class History:
         state["repeated"] = [[key, stats.to_list()] for key, stats in self.repeated.items()]
         state["keys"], state["results"], state["flags"] = self.keys.tolist(), self.results.tolist(), list(self.flags)
         state["active_at"] = None if self.active_at == math.inf else self.active_at
-        state["began_at"] = None if self.began_at == -math.inf else self.began_at
+        for name in _TIMES:
+            state[name] = None if getattr(self, name) == NEVER else getattr(self, name)
         state["gates"] = [[list(gate), due] for gate, due in self.gates.items()]
         state["tools"] = [[tool, stats.to_list()] for tool, stats in self.tools.items()]
         state |= {name: list(getattr(self, name).items()) for name in _TABLES}
@@ -400,7 +423,8 @@ class History:
         self.keys, self.results = array("Q", state["keys"]), array("Q", state["results"])
         self.flags = bytearray(state["flags"])
         self.active_at = math.inf if state["active_at"] is None else state["active_at"]
-        self.began_at = -math.inf if state["began_at"] is None else state["began_at"]
+        for name in _TIMES:
+            setattr(self, name, NEVER if state[name] is None else state[name])
         self.gates = {tuple(gate): due for gate, due in state["gates"]} or EMPTY
         self.tools = {tool: ToolStats.from_list(values) for tool, values in state["tools"]} or EMPTY
         for name in _TABLES:
@@ -415,10 +439,11 @@ class History:
 
 _COUNTERS = (
     "tick", "calls", "nested_calls", "judged", "news", "changes", "waits", "idle", "wall", "thought", "thinking",
-    "thought_at", "pauses", "last_pending", "last_started", "no_news_in_row", "no_news_in_turn", "errors_in_row",
-    "unknown_calls", "refusals", "refused_key", "refused_message", "conclude_at", "concluded_at", "last_key", "streak",
-    "open_registry",
+    "between", "running", "pauses", "last_pending", "last_started", "no_news_in_row", "no_news_in_turn",
+    "errors_in_row", "unknown_calls", "refusals", "refused_key", "refused_message", "conclude_at", "concluded_at",
+    "last_key", "streak", "open_registry",
 )  # fmt: skip
+_TIMES = ("began_at", "thought_at")
 _LEDGERS = ("spent", "spent_by_nested")
 _SETS = ("unknown_answered", "pairs", "shapes")
 _TABLES = ("changed_by", "independent", "started_by_tool")

@@ -115,6 +115,10 @@ def start(history: History, record: Record) -> None:
     if record.at is not None:
         if history.began_at == -inf:
             history.began_at = record.at
+        last_at = history.began_at if history.active_at == inf else history.active_at
+        if not history.running and record.at > last_at:
+            history.between += record.at - last_at
+        history.running += 1
         history.active_at, history.thinking = record.at, 0.0
     if record.resumed:
         return
@@ -212,6 +216,7 @@ def end(
     flags, refusals = _flags(record, facts), history.refusals
     if now is not None:
         history.active_at, history.thinking = now, 0.0
+    history.running -= history.running > 0
     stats = record.stats or history.find(record.key)
     if stats is not None and history.losses is not None and record.lost:
         record.stats = stats

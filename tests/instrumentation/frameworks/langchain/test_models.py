@@ -66,7 +66,7 @@ def run(model: OwnModel, *, is_async: bool = False) -> Ledger:
         agent.invoke(question)
     ended = last_turn()
     assert ended is not None
-    return ended.ledger
+    return ended.ledger.timeless
 
 
 @pytest.mark.parametrize("is_async", [False, True])
