@@ -13,6 +13,7 @@ from opentelemetry.trace import NonRecordingSpan, SpanContext, Status, StatusCod
 
 from otel_loopguard import semconv
 from otel_loopguard.engine.quoting import clean_name
+from otel_loopguard.spans.turn_ledger import attributes_of
 from otel_loopguard.telemetry.call_span import InContext
 from otel_loopguard.turns.scope import CALL, NO_CALL
 
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from opentelemetry.trace import Span
     from typing_extensions import Self
 
-    from otel_loopguard.engine.ledger import Ledger
     from otel_loopguard.guard.turn import Turn
     from otel_loopguard.telemetry.providers import Providers
     from otel_loopguard.turns.scope import Scope
@@ -86,7 +86,7 @@ class RunSpan(InContext):
         ``how``: how the turn has ended; None if it goes on. ``idle``: the seconds since the last step.
         """
         if how is not None:
-            self._span.set_attributes({semconv.TURN_END: how, **_spent(self._scope.turn.current.history.ledger)})
+            self._span.set_attributes({semconv.TURN_END: how, **attributes_of(self._scope.turn.current.history.ledger)})
         error_type = None if error is None else type(error).__qualname__
         if error_type is not None:
             self._span.set_attribute(semconv.ERROR_TYPE, error_type)
@@ -100,21 +100,6 @@ class RunSpan(InContext):
                 calls=turn.calls - self._calls_before,
                 requests=turn.current.history.spent.requests - self._requests_before,
             )  # fmt: skip
-
-
-def _spent(ledger: Ledger) -> dict[str, int | float]:
-    """Return the attributes of what a turn spent, as far as that is known."""
-    known: dict[str, int | float] = {
-        semconv.TURN_INPUT_TOKENS: ledger.input_tokens,
-        semconv.TURN_CACHED_TOKENS: ledger.cached_tokens,
-        semconv.TURN_OUTPUT_TOKENS: ledger.output_tokens,
-        semconv.TURN_COST: ledger.cost,
-        semconv.TURN_UNMETERED: ledger.unmetered,
-        semconv.TURN_CHILDREN: ledger.children,
-        semconv.TURN_DEPTH: ledger.depth,
-        semconv.TURN_COMPACTIONS: ledger.compactions,
-    }
-    return {semconv.TURN_REQUESTS: ledger.requests, **{name: number for name, number in known.items() if number}}
 
 
 class TurnSpan:
