@@ -207,7 +207,9 @@ def _run_program(recording: Recording) -> None:
     run = RunSpan.start(runtime.providers, scope)
     with loopguard.turn():
         runtime.reader.report(current_scope().turn, Trip(RUN_BUDGET, "", 5, 4, Action.ABORT, reason="tree.calls"))  # type: ignore[union-attr]  # in a turn
-    scope.turn.spend(Ledger(2, 0, 900, 80, 500, unmetered=1, cost=0.25, children=1, depth=1, compactions=1))
+    scope.turn.spend(
+        Ledger(2, 0, 900, 80, 500, unmetered=1, cost=0.25, children=1, depth=1, compactions=1, loop_tokens=980)
+    )
     if run is not None:
         run.end(None, ANSWERED)
     runtime.usage.response(scope.turn.id, ["first"], Usage("gpt-5", 900, 80, 500), otel_context.get_current())

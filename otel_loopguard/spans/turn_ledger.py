@@ -21,8 +21,14 @@ _ATTRIBUTES: Final = {
     "children": semconv.TURN_CHILDREN,
     "depth": semconv.TURN_DEPTH,
     "compactions": semconv.TURN_COMPACTIONS,
+    "loop_calls": semconv.TURN_LOOP_CALLS,
+    "loop_tokens": semconv.TURN_LOOP_TOKENS,
+    "seconds": semconv.TURN_SECONDS,
+    "model_seconds": semconv.TURN_MODEL_SECONDS,
+    "tool_seconds": semconv.TURN_TOOL_SECONDS,
 }
 """By field. The span has no calls: each has a span of its own."""
+_FRACTIONS: Final = frozenset({"cost", "seconds", "model_seconds", "tool_seconds"})
 _MOST: Final = 1 << 53
 
 
@@ -46,5 +52,5 @@ def ledger_of(attributes: Mapping[str, Any]) -> Ledger | None:
 
 def _number(field: str, value: Any) -> Any:
     """Return the number of a field; None if the value cannot be one."""
-    is_number = type(value) is int or (field == "cost" and type(value) is float and isfinite(value))
+    is_number = type(value) is int or (field in _FRACTIONS and type(value) is float and isfinite(value))
     return value if is_number and 0 <= value <= _MOST else None

@@ -100,7 +100,8 @@ def test_on_end_is_called_once_for_a_turn_and_not_for_a_nested_one() -> None:
         assert child.ended_as == "answered"
         assert ended == []
     turn.finish(ValueError())
-    assert [end._replace(ledger=end.ledger.timeless) for end in ended] == [EndedTurn("t", "answered", 2, ledger=Ledger(calls=2, children=1, depth=1))]
+    found = [end._replace(ledger=end.ledger.timeless) for end in ended]
+    assert found == [EndedTurn("t", "answered", 2, ledger=Ledger(calls=2, children=1, depth=1))]
 
 
 async def a_coroutine(_: Any) -> None:

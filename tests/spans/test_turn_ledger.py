@@ -16,7 +16,7 @@ from otel_loopguard.spans.turn_ledger import attributes_of, ledger_of
         Ledger(),
         Ledger(3, 0, 900, 80, 500, 1, 0.25, 1, 2, 1, 1),
         Ledger(2, 0, 0, 0, unmetered=2, unpriced=2),
-        Ledger(2, 0, 5, 6, unpriced=2),
+        Ledger(2, 0, 5, 6, unpriced=2, loop_calls=3, loop_tokens=11, seconds=2.5, model_seconds=1.25, tool_seconds=1.0),
     ],
 )
 def test_what_is_written_is_read(ledger: Ledger) -> None:
