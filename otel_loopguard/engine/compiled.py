@@ -50,8 +50,8 @@ class CompiledPolicy:
     """A policy with its contracts, fingerprinter and detectors. A turn keeps the one that it began with."""
 
     __slots__ = (
-        "_detectors", "at_request", "budgets", "contracts", "custom", "fingerprinter", "judges", "once_per", "policy",
-        "prices", "remembers",
+        "_detectors", "at_request", "budgets", "contracts", "counts_conversations", "custom", "fingerprinter", "judges",
+        "once_per", "over_turns", "policy", "prices", "remembers",
     )  # fmt: skip
 
     def __init__(
@@ -60,8 +60,12 @@ class CompiledPolicy:
         self.policy = policy
         self.judges = policy.action is not Action.OFF
         """False if no call is judged."""
-        self.remembers = self.judges and policy.scope == "conversation" and Mode.NO_NOVELTY in (policy.order or Mode)
+        self.over_turns = self.judges and policy.scope == "conversation" and Mode.NO_NOVELTY in (policy.order or Mode)
         """True if outcomes are remembered over the turns of a conversation."""
+        self.counts_conversations = self.judges and "conversation" in policy.budget
+        """True if what the turns of a conversation spent is."""
+        self.remembers = self.over_turns or self.counts_conversations
+        """True if either is."""
         self.fingerprinter = fingerprinter or Fingerprinter(policy.hash_key)
         self.contracts = Contracts(policy, self.fingerprinter, declared)
         self.prices = Prices(policy.cost_per_million_tokens, policy.currency)

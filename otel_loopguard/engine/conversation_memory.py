@@ -8,9 +8,11 @@ news are counted and reported, and nothing is refused for them: the history of e
 from __future__ import annotations
 
 from array import array
+from functools import reduce
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from otel_loopguard.engine.history.update import pair
+from otel_loopguard.engine.ledger import NOTHING_SPENT, Ledger
 from otel_loopguard.engine.modes import Mode
 from otel_loopguard.engine.values.compare import detailed_fingerprints
 from otel_loopguard.engine.vocabulary import OVER_TURNS, Action, Kind, Trip
@@ -35,7 +37,7 @@ _MASKED_SALT = 0xD6E8FEB86659FD93
 class ConversationMemory:
     """The outcomes of a conversation, and its turns since the last news. Writable as a list of numbers."""
 
-    __slots__ = ("due", "outcomes", "turns", "used", "vain_turns")
+    __slots__ = ("due", "ledgers", "outcomes", "spent", "turns", "used", "vain_turns")
 
     def __init__(self) -> None:
         self.outcomes = array("Q")
@@ -48,6 +50,10 @@ class ConversationMemory:
         """The number of turns at which the next report of this row is due; 0 before its first report."""
         self.used = 0.0
         """The time of the last call, in seconds of the guard's clock."""
+        self.ledgers: dict[int, Ledger] = {}
+        """What the latest turns spent, by the fingerprint of the turn."""
+        self.spent = NOTHING_SPENT
+        """What all turns before these spent."""
 
     def is_news(self, record: Record, facts: OutcomeFacts, fingerprinter: Fingerprinter) -> bool:
         """Return True if the conversation has not seen this outcome, and remember it.
@@ -103,15 +109,28 @@ class ConversationMemory:
             self.due *= 2
         return True
 
+    def settle(self, turn: int, ledger: Ledger) -> None:
+        """Note what a turn has spent so far. A second time replaces the first."""
+        self.ledgers[turn] = ledger
+        if len(self.ledgers) > MOST_TURNS:
+            self.spent = self.spent.plus(self.ledgers.pop(next(iter(self.ledgers))))
+
+    def spent_before(self, turn: int) -> Ledger:
+        """Return what the other turns of the conversation spent, as far as they have ended."""
+        others = (ledger for other, ledger in self.ledgers.items() if other != turn)
+        return reduce(Ledger.plus, others, self.spent)
+
     def to_list(self) -> list[Any]:
         """Return the conversation as plain values: fingerprints and counters."""
-        return [self.vain_turns, self.due, self.used, self.turns.tolist(), self.outcomes.tolist()]
+        ledgers = [list(self.spent), *([turn, *ledger] for turn, ledger in self.ledgers.items())]
+        return [self.vain_turns, self.due, self.used, self.turns.tolist(), self.outcomes.tolist(), ledgers]
 
     @classmethod
     def from_list(cls, values: list[Any]) -> ConversationMemory:
         """Restore the conversation that ``to_list`` returned."""
         found = cls()
-        found.vain_turns, found.due, found.used, turns, outcomes = values
+        found.vain_turns, found.due, found.used, turns, outcomes, (spent, *ledgers) = values
+        found.spent, found.ledgers = Ledger(*spent), {turn: Ledger(*ledger) for turn, *ledger in ledgers}
         found.turns, found.outcomes = array("Q", turns), array("Q", outcomes)
         return found
 
@@ -139,6 +158,10 @@ class PlaceInConversation(NamedTuple):
     turn: int
     """The keyed fingerprint of the turn's id."""
 
+    def conversation(self, compiled: CompiledPolicy, now: float | None) -> ConversationMemory:
+        """Return the conversation, or a new one as ``Memory.use`` does. The caller holds the lock of the memory."""
+        return self.memory.use(self.name, now, compiled.policy.conversation_idle)
+
     def end(
         self, record: Record, facts: OutcomeFacts, compiled: CompiledPolicy, now: float | None, *, reports: bool
     ) -> Trip | None:
@@ -153,7 +176,7 @@ class PlaceInConversation(NamedTuple):
         if not limit or kind is Kind.THINK or not kind.is_evidence:
             return None
         with self.memory.lock:
-            conversation = self.memory.use(self.name, now, compiled.policy.conversation_idle)
+            conversation = self.conversation(compiled, now)
             turns = None if facts.found is None else facts.found.turns_without_news
             if turns is None:
                 is_news = conversation.is_news(record, facts, compiled.fingerprinter)

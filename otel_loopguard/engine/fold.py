@@ -31,13 +31,15 @@ from otel_loopguard.engine.events import (
 from otel_loopguard.engine.history import update
 from otel_loopguard.engine.history.bounded import kept
 from otel_loopguard.engine.history.independence import ANYBODY
+from otel_loopguard.engine.ledger import LOOPED
 from otel_loopguard.engine.modes import DECLARED, Mode
 from otel_loopguard.engine.verdict import Verdict
-from otel_loopguard.engine.vocabulary import NO_LOOPS, RUN_BUDGET, USER_STOP, Action, Record, Trip
+from otel_loopguard.engine.vocabulary import NO_LOOPS, RUN_BUDGET, USER_STOP, Action, Record, Trip, is_loop_step
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from otel_loopguard.engine.detectors.run_budget import PlaceInTree
     from otel_loopguard.engine.state import State
     from otel_loopguard.engine.values.results import OutcomeFacts
 
@@ -86,7 +88,7 @@ def _judged(state: State, event: Began, now: float | None) -> Record:
     if event.around:
         record.around = event.around
     if event.place is not None:
-        record.place = event.place
+        record.place = _placed(state, event.place, now)
     index = state.resumed_index(event, batch, record.key)
     if index is not None:
         record.index, record.resumed = index, True
@@ -95,6 +97,21 @@ def _judged(state: State, event: Began, now: float | None) -> Record:
     if event.judged:
         record.trip = decide.before(history, record, state.compiled, state.ceiling, event.custom)
     return record
+
+
+def _placed(state: State, place: PlaceInTree | None, now: float | None) -> PlaceInTree | None:
+    """Return the place with what the other turns of the conversation spent, if the policy counts that."""
+    of = state.place
+    if of is None or place is None or not state.compiled.counts_conversations:
+        return place
+    with of.memory.lock:
+        return place._replace(earlier=of.conversation(state.compiled, now).spent_before(of.turn))
+
+
+def _count_loop(state: State, trip: Trip | None, record: Record | None) -> None:
+    """Count a call that was refused, or that has run, if it is one of a loop."""
+    if is_loop_step(trip, record):
+        state.history.spent = state.history.spent.plus(LOOPED)
 
 
 def _ask(record: Record, recovered: tuple[Trip, ...] = (), trip: Any = None) -> Verdict:
@@ -110,6 +127,7 @@ def _settle(state: State, event: Began, record: Record) -> Verdict:
         record.trip = trip = _possible(state, record, trip, is_reusable=event.reusable or record.key in state.reusable)
     if event.ran is False and (state.is_recorded or trip is None or trip.action <= _NUDGE):
         update.refuse(history, record, trip)  # so it was decided
+        _count_loop(state, trip, None)
         return Verdict(record, trip)
     if trip is not None:
         state.remember(trip)
@@ -129,6 +147,8 @@ def _refused(state: State, event: Began, record: Record, trip: Trip) -> Verdict:
     update.refuse(history, record, trip, counted=not state.is_recorded)
     if state.is_recorded:  # it has run
         _start(state, event, record)
+    else:
+        _count_loop(state, trip, None)
     # The error that aborts a run has no place for messages.
     notes = () if messages is None or trip.action is _ABORT else messages.take(claims=state.claims)
     return Verdict(record, trip, trip.action, notes=notes, refusals=history.refusals, first=state.reach(trip))
@@ -278,7 +298,7 @@ def _recovered(state: State, record: Record) -> tuple[Trip, ...]:
 
 def _over_turns(state: State, record: Record, facts: OutcomeFacts, now: float | None, trip: Trip | None) -> Trip | None:
     """Count an outcome in the conversation. Return the trip of the conversation if one is due, else ``trip``."""
-    if state.place is None:
+    if state.place is None or not state.compiled.over_turns:
         return trip
     reports = trip is None and record.trip is None
     return state.place.end(record, facts, state.compiled, now, reports=reports) or trip
@@ -286,6 +306,8 @@ def _over_turns(state: State, record: Record, facts: OutcomeFacts, now: float | 
 
 def _settle_end(state: State, record: Record, trip: Trip | None, recovered: tuple[Trip, ...]) -> Verdict:
     messages, first = state.messages, None
+    if record.stats is not None or record.trip is not None:
+        _count_loop(state, record.trip, record)
     if trip is not None:
         if not state.is_recorded:  # no model has read it, so none has recovered from it
             state.remember(trip)
@@ -356,6 +378,7 @@ def _is_declared(state: State, trip: Trip) -> bool:
 
 def _settle_ran(state: State, record: Record, trip: Trip | None, recovered: tuple[Trip, ...]) -> Verdict:
     history, messages = state.history, state.messages
+    _count_loop(state, trip, record)
     if messages is not None and messages.stops and state.ceiling > Action.OBSERVE:
         return _stopped(state, record, _stop_after(state, record))._replace(recovered=recovered)
     if trip is None:
@@ -457,8 +480,9 @@ def _asking(state: State, event: Asking, now: float | None) -> Verdict:
     """Decide about a request: it is sent as it is, with a sentence or without tools, or the run is ended."""
     history, compiled = state.history, state.compiled
     policy = compiled.policy
+    place = _placed(state, event.place, now)
     for budget in compiled.budgets:
-        spent = 0.0 if budget.is_of_agents else budget.spent(history, event.place, now)
+        spent = 0.0 if budget.is_of_agents else budget.spent(history, place, now)
         if budget.is_of_agents or spent < budget.limit:
             continue
         verdict = next_action(history, policy)

@@ -248,6 +248,8 @@ class State:
         """Begin a turn in the cell: forget the calls and messages of the turn before, and keep the conversation."""
         if self.turn:
             self.past = (*self.past[1 - MOST_PAST :], self.turn)
+            if self.conversation is not None:
+                self.conversation.settle(self.turn, self.history.ledger)
             self.history = self.compiled.new_history()
             if self.messages is not None:
                 self.messages.forget(own=False)

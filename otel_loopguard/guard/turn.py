@@ -252,6 +252,7 @@ class Turn:
             return None
         how = how or ending_of(error, self.current.history, is_aborted=self.is_aborted)
         ending.turn = ended = EndedTurn(self.id, how, self.calls, conversation_id, self.current.history.ledger)
+        self._settle()
         if self.parent is not None or (self.cell is not None and self.cell.names_turn):
             return None
         if self.policy.on_end is not None:
@@ -459,8 +460,8 @@ class Turn:
             self.cell.own_calls += 1
         self._note_first(verdict)
         decision = wording.ran(verdict, call, self.policy)
-        if not verdict.repeated and decision.is_loop_step:
-            self.spend(LOOPED)
+        if self.parent is not None and not verdict.repeated and decision.is_loop_step:
+            self.parent.spend(LOOPED)
         if decision.action is Action.ABORT:
             self.aborted()
         return decision
@@ -591,6 +592,13 @@ class Turn:
         root = parent.outermost
         return PlaceInTree(root.ledger, root.began_at, parent.level, starting, starts)
 
+    def _settle(self) -> None:
+        """Note what the turn spent in its conversation, if this process remembers that. The store does so by itself."""
+        place, compiled = self.current.place, self.compiled
+        if place is not None and compiled.counts_conversations and self.parent is None and self.cell is None:
+            with place.memory.lock:
+                place.conversation(compiled, self.now()).settle(place.turn, self.ledger)
+
     @property
     def began_at(self) -> float:
         """The time of the first step, in seconds of the turn's clock; minus infinity before it."""
@@ -643,8 +651,8 @@ class Turn:
             self._note_running(call, event, record)
             if trip is None:
                 return nothing_seen(record)
-        elif is_loop_step(trip, None):
-            self.spend(LOOPED)
+        elif self.parent is not None and is_loop_step(trip, None):
+            self.parent.spend(LOOPED)
         self._note_first(verdict)
         if action is Action.ABORT:
             self.aborted()
@@ -677,8 +685,8 @@ class Turn:
                 self._results.put(record.key, outcome, len(facts.data) or len(utf8(str(outcome.result))))
             if self.parent is not None:
                 self._tell_parent(record, facts)
-        if (record.stats is not None or record.trip is not None) and is_loop_step(record.trip, record):
-            self.spend(LOOPED)
+                if is_loop_step(record.trip, record):
+                    self.parent.spend(LOOPED)
         if verdict.action is None and not verdict.notes and not verdict.recovered:
             return nothing_seen(record)
         self._note_first(verdict)

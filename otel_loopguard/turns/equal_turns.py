@@ -29,8 +29,8 @@ class EqualTurns:
 
         A turn whose calls are not all known ends the row.
         """
-        history = turn.current.history
-        if not history.calls or turn.parent is not None or turn.is_shared or turn.current.place is not None:
+        history, is_remembered = turn.current.history, turn.compiled.over_turns and turn.current.place is not None
+        if not history.calls or turn.parent is not None or turn.is_shared or is_remembered:
             return
         known = len(history.keys) == history.calls
         made = hash((history.keys.tobytes(), history.results.tobytes())) if known else None

@@ -127,16 +127,15 @@ def laundered(tool: str) -> st.SearchStrategy[list]:
         st.sampled_from([LONG] * 40 + [f"{LONG} again"]),
         st.sampled_from([1.0] * 20 + [30.0]),
     )
-    note = st.builds(
-        lambda tool, number: (
-            1.0,
-            [(ToolCall(tool, {"text": number}), Outcome(f"saved {number} in a new place"))],
-            0.0,
-        ),
-        st.sampled_from(["writer"] * 6 + ["maker"]),
-        st.integers(0, 10_000),
+    note = st.sampled_from(["writer"] * 6 + ["maker"])
+    return st.lists(st.one_of(look, note), min_size=60, max_size=120).map(
+        lambda steps: [write(step, number) if isinstance(step, str) else step for number, step in enumerate(steps)]
     )
-    return st.lists(st.one_of(look, note), min_size=60, max_size=120)
+
+
+def write(tool: str, number: int) -> tuple:
+    """The step of a write that was not made before."""
+    return 1.0, [(ToolCall(tool, {"text": number}), Outcome(f"saved {number} in a new place"))], 0.0
 
 
 def decisions(turn, clock, batches, thinks):

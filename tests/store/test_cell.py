@@ -439,6 +439,30 @@ def test_a_heartbeat_in_several_processes_is_reported_as_in_one(text):
     assert reported(lambda _: Guard(policy, store=log)) == reported(lambda _: alone) != {}
 
 
+def test_a_conversation_in_several_processes_has_one_budget():
+    """Each turn is in another process; what the earlier ones spent is in the store."""
+
+    def made(guard_of):
+        found = []
+        for number in range(4):
+            turn = guard_of(number).turn(conversation_id="chat")
+            for path in "ab":
+                call = ToolCall("read_file", {"path": f"{path}{number}"})
+                decision = turn.begin(call)
+                found.append(decision.runs)
+                if decision.runs:
+                    turn.end(call, Outcome(f"text of {path}{number}"))
+            turn.finish()
+            turn.close()
+            settle()
+        return found
+
+    policy = Policy(hash_key=KEY, budget={"conversation": {"calls": 5}})
+    log, alone = FlakyStore(), Guard(policy)
+    expected = [True] * 5 + [False] * 3
+    assert made(lambda _: alone) == made(lambda _: Guard(policy, store=log)) == expected
+
+
 def test_a_turn_id_that_is_used_again_after_another_turn_stops_a_loop():
     """The other turn has the log, and nothing of its evidence counts: the turn is judged in its process."""
     log = FlakyStore()

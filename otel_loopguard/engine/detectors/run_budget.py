@@ -1,4 +1,4 @@
-"""``run_budget``: a turn, or a turn with all agents that were started for it, has spent what the policy allows.
+"""``run_budget``: a turn, all agents that were started for it, or a conversation has spent what the policy allows.
 
 Each account of ``[budget]`` is one row. It is no loop: it is counted apart, and news lifts nothing. The model is told
 at three quarters, has to answer at the whole, and the run is ended if it goes on. An agent that would be one too many,
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from otel_loopguard.engine.detectors.row import Detector, Sentences
 from otel_loopguard.engine.detectors.trips import trip
+from otel_loopguard.engine.history.history import NEVER
 from otel_loopguard.engine.history.update import is_new_refusal
 from otel_loopguard.engine.settings import ACTION, Setting
 from otel_loopguard.engine.vocabulary import RUN_BUDGET, Action, Record, Trip
@@ -41,8 +42,13 @@ ACCOUNTS: Mapping[str, Setting] = {
         "Agents that were started inside of a call. A call that would start one more is refused."
     ),
 }
-SCOPES: Mapping[str, Mapping[str, Setting]] = {"turn": ACCOUNTS, "tree": {**ACCOUNTS, "depth": _DEPTH}}
-"""The accounts of a turn alone, and those of the outermost turn with all that are nested in it."""
+SCOPES: Mapping[str, Mapping[str, Setting]] = {
+    "turn": ACCOUNTS,
+    "tree": {**ACCOUNTS, "depth": _DEPTH},
+    "conversation": ACCOUNTS,
+}
+"""The accounts of a turn alone; of the outermost turn with all that are nested in it; and of these with the other turns
+of the conversation."""
 SETTINGS: Mapping[str, Setting] = {"action": ACTION}
 """The settings of all budgets."""
 _OF_AGENTS = ("children", "depth")
@@ -58,7 +64,7 @@ class PlaceInTree(NamedTuple):
     """The place of a call or a request in the tree of its turn."""
 
     ledger: Ledger | None = None
-    """That of the whole tree; None if the turn is the outermost one."""
+    """That of the whole tree; None if it is the turn's own."""
     began_at: float | None = None
     """The time of the tree's first step; None as above."""
     level: int = 0
@@ -67,6 +73,8 @@ class PlaceInTree(NamedTuple):
     """Agents whose calls run, and that have not begun yet."""
     starts: bool = False
     """True if the call is of a tool that starts agents."""
+    earlier: Ledger | None = None
+    """That of the conversation's other turns; None if no conversation is remembered."""
 
 
 _OUTERMOST = PlaceInTree()
@@ -92,16 +100,17 @@ class RunBudget(NamedTuple):
     def spent(self, history: History, place: PlaceInTree | None, now: float | None) -> float:
         """Return what was spent before a call or a request."""
         place = place or _OUTERMOST
-        is_tree = self.scope == "tree"
-        ledger = (place.ledger or history.ledger) if is_tree else history.own_ledger
+        is_turn = self.scope == "turn"
+        ledger = history.own_ledger if is_turn else (place.ledger or history.ledger)
+        earlier = getattr(place.earlier, self.account, 0) if self.scope == "conversation" else 0
         if self.account == "seconds":
-            began = history.began_at if place.began_at is None or not is_tree else place.began_at
-            return 0.0 if now is None else max(0.0, now - began) if began != -math.inf else 0.0
+            began = history.began_at if place.began_at is None or is_turn else place.began_at
+            return earlier + (0.0 if now is None or began == NEVER else max(0.0, now - began))
         if self.account == "depth":
             return place.level
         if self.account == "children":
-            return ledger.children + place.starting
-        return float(getattr(ledger, self.account))
+            return earlier + ledger.children + place.starting
+        return earlier + float(getattr(ledger, self.account))
 
     def counted(self, number: float) -> int:
         """Return a number of this account as trips count it."""
@@ -109,7 +118,7 @@ class RunBudget(NamedTuple):
 
 
 def budgets_of(policy: Any) -> tuple[RunBudget, ...]:
-    """Return the budgets of a policy, those of the whole tree first."""
+    """Return the budgets of a policy, the widest scope first."""
     return tuple(
         RunBudget(scope, account, limit)
         for scope in reversed([*SCOPES])
@@ -168,16 +177,17 @@ def _declared(_contract: Any, policy: Any) -> Mapping[str, Any]:
 
 
 def _sentences(budget: RunBudget, currency: str | None) -> Sentences:
-    whose = " and its agents" if budget.scope == "tree" else ""
+    task = "this conversation" if budget.scope == "conversation" else "this task"
+    whose = task.capitalize() + (" and its agents" if budget.scope == "tree" else "")
     unit = (currency or "of cost") if budget.account == "cost" else _UNITS.get(budget.account, budget.account)
     if budget.account == "children":
         return Sentences(
-            "{count} agents were started for this task, and no more may be: use what they brought.", advice="none"
+            f"{{count}} agents were started for {task}, and no more may be: use what they brought.", advice="none"
         )
     if budget.account == "depth":
         return Sentences("Agents may be nested {limit} levels deep: do the task yourself.", advice="none")
     return Sentences(
-        f"This task{whose} may use {{limit}} {unit}, and {{count}} are used.",
-        f"This task{whose} may use {{limit}} {unit}, and {{count}} are used: come to an end, and say what is missing.",
+        f"{whose} may use {{limit}} {unit}, and {{count}} are used.",
+        f"{whose} may use {{limit}} {unit}, and {{count}} are used: come to an end, and say what is missing.",
         advice="stop",
     )

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from otel_loopguard import Action, Guard, Ledger, Outcome, Policy, PolicyError, ToolCall, Turn
 from otel_loopguard.engine.vocabulary import RUN_BUDGET
 from tests.engine.judges.corpus import Clock
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 ANSWER = Ledger(requests=1, input_tokens=80, output_tokens=20, cost=0.5)
 
@@ -201,3 +204,56 @@ def test_a_budget_with_a_mistake_is_named(budget: dict[str, Any], problem: str) 
 def test_a_budget_of_nothing_refuses_the_first_call() -> None:
     """A limit of 0 is a limit."""
     assert act(turn_of({"turn": {"calls": 0}}), 0).action is Action.CONCLUDE
+
+
+def conversation(budget: dict[str, Any], clock: Clock | None = None, **more: Any) -> Callable[[], Turn]:
+    """Return what begins the next turn of one conversation, under a policy with this budget of it."""
+    guard = Guard(Policy(budget={"conversation": budget}, **more), clock=clock or Clock())
+    return lambda: guard.turn(conversation_id="c")
+
+
+@pytest.mark.parametrize(
+    "budget", [{"requests": 8}, {"calls": 8}, {"tokens": 800}, {"cost": 4.0}, {"seconds": 8.0}], ids=str
+)
+def test_the_turns_of_a_conversation_have_one_budget(budget: dict[str, Any]) -> None:
+    """Three turns of three steps: the model is told near the end of the second, and once more in the third."""
+    clock = Clock()
+    begins = conversation(budget, clock)
+    found = []
+    for number in range(3):
+        with begins() as turn:
+            for step in range(3):
+                turn.spend(ANSWER)
+                action = act(turn, 10 * number + step).action
+                found.append("-" if action is None else str(action))
+                clock.now += 1.0 if "seconds" in budget else 0.0
+                turn.thought(1.0 if "seconds" in budget else 0.0)
+        clock.now += 100.0
+    assert found[:5] == ["-"] * 5
+    assert [one for one in found[5:] if one != "-"][:2] == ["nudge", "nudge"] or "seconds" in budget
+    assert "conclude" in found[7:]
+
+
+def test_another_conversation_has_its_own_budget() -> None:
+    """So has a turn of none, and a conversation that was not used for longer than it is remembered."""
+    clock = Clock()
+    guard = Guard(Policy(budget={"conversation": {"calls": 2}}, conversation_idle=60.0), clock=clock)
+
+    def runs(conversation_id: str | None) -> list[bool]:
+        with guard.turn(conversation_id=conversation_id) as turn:
+            return [act(turn, number).action is not Action.CONCLUDE for number in range(3)]
+
+    assert runs("a") == runs("b") == runs(None) == [True, True, False]
+    assert runs("a") == [False, True, True]
+    clock.now += 61.0
+    assert runs("a") == [True, True, False]
+
+
+def test_the_agents_of_all_turns_of_a_conversation_are_counted() -> None:
+    """The call that would start one too many is refused. A turn knows the tool by its first agent."""
+    begins = conversation({"children": 3})
+    started = []
+    for turn_number in range(3):
+        with begins() as turn:
+            started += [nest(turn, 10 * turn_number + number) is not None for number in range(2)]
+    assert started == [True, True, True, False, True, False]
