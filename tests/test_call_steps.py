@@ -23,13 +23,13 @@ class Limit(NamedTuple):
 
 LIMITS = {
     "begin + end": Limit(76.7, 157.6),
-    "a guarded call": Limit(125.5, 446.0),
+    "a guarded call": Limit(126.0, 446.0),
     "a call that is sampled out": Limit(114.0, 297.8),
-    "a call of a decorated function": Limit(126.5, 459.0),
-    "an awaited call": Limit(135.0, 473.0),
+    "a call of a decorated function": Limit(127.0, 459.0),
+    "an awaited call": Limit(135.5, 473.0),
     "a span that is no tool call": Limit(5.3, 137.5),
 }
-IN_LANGCHAIN = 125.5
+IN_LANGCHAIN = 126.0
 """Functions of this package for a call of a LangChain tool."""
 MOST_FILES = 32
 BLOCKS = 2.8

@@ -52,10 +52,14 @@ class Ledger(NamedTuple):
         """Return the same as the turn around this one counts it: one level deeper."""
         return self._replace(depth=self.depth + 1) if self.children else self
 
+    def with_times_of(self, other: Ledger) -> Ledger:
+        """Return the same with the seconds of the other."""
+        return self._replace(seconds=other.seconds, model_seconds=other.model_seconds, tool_seconds=other.tool_seconds)
+
     @property
     def timeless(self) -> Ledger:
         """The same without the seconds: equal for equal runs."""
-        return self._replace(seconds=0.0, model_seconds=0.0, tool_seconds=0.0)
+        return self.with_times_of(NOTHING_SPENT)
 
     @property
     def idle_seconds(self) -> float:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from threading import RLock
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from otel_loopguard.engine.history import update
-from otel_loopguard.engine.history.history import History
+from otel_loopguard.engine.history.history import NEVER, History
 
 if TYPE_CHECKING:
     from weakref import ref
 
+    from otel_loopguard.engine.detectors.run_budget import PlaceInTree
     from otel_loopguard.engine.ledger import Ledger
     from otel_loopguard.engine.user_messages import UserMessage, UserMessages
     from otel_loopguard.engine.values.fingerprint import Fingerprinter
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 class TurnAround(Protocol):
     """The part of a turn that its nested turns need."""
+
+    known_as: str
 
     def count_nested_call(self) -> None:
         """Count a call of a nested turn. It takes the turn's lock; no other lock is held then."""
@@ -34,6 +37,19 @@ class TurnAround(Protocol):
     @property
     def began_at(self) -> float:
         """The time of the first step, in seconds of the turn's clock."""
+
+    @property
+    def shared_tree(self) -> SharedTree | None:
+        """The tree of several processes that the turn is in; None if it is in none."""
+
+    def place_in_tree(self) -> PlaceInTree:
+        """Return the place of a call of this turn that starts no agent."""
+
+    def now(self) -> float:
+        """Return the time of the turn's clock in seconds."""
+
+    def runs_elsewhere(self) -> bool:
+        """Read the state of a shared turn. Return True if the turn may go on in it."""
 
 
 class Outermost(Protocol):
@@ -100,6 +116,25 @@ class TurnTree:
             update.end(history, record, facts, fingerprinter)
             self._changing = False
         return record.news
+
+
+class SharedTree(NamedTuple):
+    """The tree of a turn with agents in several processes. Its ledger is that of a shared turn without own calls."""
+
+    turn: TurnAround
+    id: int
+    level: int
+    """The number of turns around this one: 0 for the outermost one of all processes."""
+
+    def spend(self, more: Ledger) -> None:
+        """Add what a turn of this process spent."""
+        deeper = more._replace(depth=more.depth + self.level) if more.children else more
+        self.turn.spend(deeper, is_nested=True)
+
+    def began_at(self, now: float) -> float:
+        """Return the time of the tree's first step by another clock, which shows ``now``."""
+        began_at = self.turn.began_at
+        return began_at if began_at == NEVER else now - (self.turn.now() - began_at)
 
 
 class ParentCall:

@@ -16,7 +16,7 @@ from weakref import ref
 
 from otel_loopguard.engine import wording
 from otel_loopguard.engine.conversation_memory import ConversationMemory
-from otel_loopguard.engine.detectors.run_budget import PlaceInTree
+from otel_loopguard.engine.detectors.run_budget import OUTERMOST, PlaceInTree
 from otel_loopguard.engine.events import (
     Answered,
     Asking,
@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     from otel_loopguard.engine.values.results import OutcomeFacts
     from otel_loopguard.engine.vocabulary import Decision, Outcome, Record, ToolCall, Trip
     from otel_loopguard.guard.ending import End
+    from otel_loopguard.guard.nesting import SharedTree
     from otel_loopguard.shield import Shield
     from otel_loopguard.store.cell import Cell
 
@@ -111,7 +112,7 @@ class Turn:
     __slots__ = (
         "__weakref__", "_aborted_at", "_ceiling", "_firsts", "_made_messages", "_results", "_tree", "cell", "changing",
         "compiled", "current", "ending", "enforced", "host", "id", "known_as", "last_used", "lock", "parent", "running",
-        "source", "span",
+        "shared_tree", "source", "span",
     )  # fmt: skip
 
     def __init__(
@@ -161,6 +162,8 @@ class Turn:
         """The place of its end; None if nobody has asked for it."""
         self.span: Any = None
         """The span of the turn itself, which telemetry keeps here; None if it has none."""
+        self.shared_tree: SharedTree | None = None
+        """The tree of several processes that the turn is in; None if it is in none, or nested in a turn here."""
         self.cell = cell
         """The place of the state in the store, if other processes work on this turn, too."""
         if cell is not None:
@@ -191,8 +194,11 @@ class Turn:
 
     @property
     def ledger(self) -> Ledger:
-        """The ledger of this turn and all turns nested in it, in all processes of a shared turn."""
-        return self.current.history.ledger
+        """The ledger of this turn and all turns nested in it, in all processes as far as the store has told."""
+        own, tree = self.current.history.ledger, self.shared_tree
+        if tree is None or tree.level:
+            return own
+        return tree.turn.ledger.with_times_of(own)
 
     @property
     def own_ledger(self) -> Ledger:
@@ -251,7 +257,7 @@ class Turn:
         if ending.turn is not None:
             return None
         how = how or ending_of(error, self.current.history, is_aborted=self.is_aborted)
-        ending.turn = ended = EndedTurn(self.id, how, self.calls, conversation_id, self.current.history.ledger)
+        ending.turn = ended = EndedTurn(self.id, how, self.calls, conversation_id, self.ledger)
         self._settle()
         if self.parent is not None or (self.cell is not None and self.cell.names_turn):
             return None
@@ -286,6 +292,8 @@ class Turn:
         self.running = EMPTY
         if self.parent is not None:
             return []
+        if self.shared_tree is not None:
+            self.host.forget(self.shared_tree.turn.known_as)
         self.host.forget(self.known_as)
         messages = self.current.messages or self._first_queue(NO_MESSAGES)
         return [] if messages is NO_MESSAGES else messages.close()
@@ -348,13 +356,15 @@ class Turn:
         return tree
 
     def count_nested_call(self) -> None:
-        """Count a call of a nested turn."""
-        if self.cell is None:
-            self.apply(Nested(0))
+        """Count a call of a nested turn, or of a turn in the tree whose ledger this is."""
+        if self.cell is None or not self.running:
+            self._tell(Nested(self._op()))
         else:  # told with the end of the call around it
             with self.lock:
                 self.cell.nested += 1
                 self.cell.own_calls += 1
+        if self.shared_tree is not None:
+            self.shared_tree.turn.count_nested_call()
 
     # --- messages of the user ----------------------------------------------------------------------------------------
 
@@ -456,6 +466,8 @@ class Turn:
         if self.parent is not None and verdict.record is not None:
             self.parent.count_call()
             self._tell_parent(verdict.record, event.ended.facts)
+        if self.shared_tree is not None and not verdict.repeated:
+            self.shared_tree.turn.count_nested_call()
         if self.cell is not None and not verdict.repeated:
             self.cell.own_calls += 1
         self._note_first(verdict)
@@ -582,15 +594,27 @@ class Turn:
 
     def _place(self, resolved: ResolvedCall | None = None) -> PlaceInTree:
         """Return the place of a call, or of a request, in the tree of this turn."""
-        parent, tree = self.parent, self._tree if self.parent is None else self.parent.tree
+        tree = self._tree if self.parent is None else self.parent.tree
         starts = resolved is not None and (
             resolved.kind is Kind.AGENT or (tree is not None and resolved.tool.digest in tree.delegating)
         )
         starting = 0 if tree is None else len(tree.starting)
-        if parent is None:
-            return PlaceInTree(starting=starting, starts=starts)
-        root = parent.outermost
-        return PlaceInTree(root.ledger, root.began_at, parent.level, starting, starts)
+        around = self.place_in_tree()
+        return PlaceInTree(around.ledger, around.began_at, around.level, starting, starts)
+
+    def place_in_tree(self) -> PlaceInTree:
+        """Return the place of a call of this turn that starts no agent."""
+        parent, tree = self.parent, self.shared_tree
+        if parent is not None:
+            around, root = parent.outermost.place_in_tree(), parent.outermost
+            return PlaceInTree(
+                around.ledger or root.ledger,
+                root.began_at if around.began_at is None else around.began_at,
+                around.level + parent.level,
+            )
+        if tree is not None:
+            return PlaceInTree(tree.turn.ledger, tree.began_at(self.now()), tree.level)
+        return OUTERMOST
 
     def _settle(self) -> None:
         """Note what the turn spent in its conversation, if this process remembers that. The store does so by itself."""
@@ -670,6 +694,8 @@ class Turn:
             (self._made_tree() if self.parent is None else self.parent.tree).starting.add(id(record))
         if self.parent is not None and not record.resumed:
             self.parent.count_call()
+        if self.shared_tree is not None and not record.resumed:
+            self.shared_tree.turn.count_nested_call()
         if self.cell is not None:
             self.cell.own_calls += 1
 
@@ -764,6 +790,8 @@ class Turn:
         self._tell(Paid(self._op(), more, is_nested))
         if self.parent is not None:
             self.parent.spend(more.around())
+        if self.shared_tree is not None:
+            self.shared_tree.spend(more)
 
     def lose(self, keys: Iterable[int]) -> None:
         """Note that the model cannot see the latest result of these calls (``key_of``) any more: it is no evidence.

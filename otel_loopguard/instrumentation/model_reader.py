@@ -33,6 +33,7 @@ from otel_loopguard.turns.gc_safety import garbage_collector
 from otel_loopguard.turns.message_lists import MessageList, MessageLists, Request, is_drawn, latest
 from otel_loopguard.turns.scope import Scope, current_scope
 from otel_loopguard.turns.thinking import Thinking
+from otel_loopguard.turns.tree_over_processes import join_tree
 from otel_loopguard.turns.unanswered import UnansweredReplies
 
 if TYPE_CHECKING:
@@ -274,6 +275,7 @@ class ModelReader:
             one.turn = self.guard.turn(source="messages", conversation_id=str(caller) if named else None)
             if caller is None:
                 begin(one.turn)
+                join_tree(self.guard, one.turn)
                 _at_exit.watch(self)
                 with self.shield("run.span"):
                     self._begin_span(Scope(one.turn))

@@ -23,6 +23,7 @@ from otel_loopguard.interrupts import pass_interrupt
 from otel_loopguard.telemetry.loop_event import tripped_attributes
 from otel_loopguard.telemetry.meters import shown_model
 from otel_loopguard.turns.scope import CALL
+from otel_loopguard.turns.tree_over_processes import naming_tree
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Span
@@ -202,6 +203,7 @@ class CallSpan(InContext):
             if span.is_recording():
                 self.otel_span, self._uses_native_span = span, True
                 span.set_attributes(self._attributes_at_start())
+                self.context = naming_tree(self.scope.turn, None)
                 return
         if start_time is None:
             self._began = time_ns()
@@ -217,7 +219,10 @@ class CallSpan(InContext):
             record_exception=False,
             set_status_on_exception=False,
         )
-        self.context = trace.set_span_in_context(span, context)
+        self.context = context = trace.set_span_in_context(span, context)
+        turn = self.scope.turn
+        if turn.shared_tree is not None or turn.parent is not None:
+            self.context = naming_tree(turn, context)
 
     def _attributes_at_start(self) -> dict[str, Any]:
         call, scope = self.call, self.scope

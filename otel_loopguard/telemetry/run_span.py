@@ -86,7 +86,7 @@ class RunSpan(InContext):
         ``how``: how the turn has ended; None if it goes on. ``idle``: the seconds since the last step.
         """
         if how is not None:
-            self._span.set_attributes({semconv.TURN_END: how, **attributes_of(self._scope.turn.current.history.ledger)})
+            self._span.set_attributes({semconv.TURN_END: how, **attributes_of(self._scope.turn.ledger)})
         error_type = None if error is None else type(error).__qualname__
         if error_type is not None:
             self._span.set_attribute(semconv.ERROR_TYPE, error_type)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from otel_loopguard.turns.endings import begin
 from otel_loopguard.turns.scope import RunState, Scope, current_scope
+from otel_loopguard.turns.tree_over_processes import join_tree
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -94,6 +95,7 @@ class Runs:
             self._known[info.run_id] = run.scope
         if run.owned and not run.is_nested:
             begin(run.scope.turn)
+            join_tree(self._guard, run.scope.turn)
         return run
 
     def _open(self, info: RunInfo, source: str, turn_id: str | None) -> OpenRun:

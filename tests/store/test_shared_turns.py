@@ -20,16 +20,18 @@ ENVIRONMENT = {"OTEL_PYTHON_LOOPGUARD_HASH_KEY": "k" * 32, "OTEL_PYTHON_LOOPGUAR
 class Worker:
     """A process that makes calls."""
 
-    def __init__(self, url) -> None:
+    def __init__(self, url, policy="") -> None:
         command = [sys.executable, "-m", "tests.store.worker"]
         environment = {**os.environ, **ENVIRONMENT, "OTEL_PYTHON_LOOPGUARD_STORE": f"{url}?timeout=5"}
+        if policy:
+            environment["OTEL_PYTHON_LOOPGUARD_CONFIG"] = str(policy)
         self.process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
         )
 
-    def __call__(self, **order):
-        """Give an order, and return the answer."""
-        self.process.stdin.write(json.dumps(order) + "\n")
+    def __call__(self, line=None, **order):
+        """Give an order, or the line that the last one waits for, and return the answer."""
+        self.process.stdin.write((line or json.dumps(order)) + "\n")
         self.process.stdin.flush()
         return json.loads(self.process.stdout.readline())
 
@@ -41,10 +43,10 @@ class Worker:
 
 
 @contextmanager
-def workers(url, count):
-    """Start workers, and end them."""
+def workers(url, count, policy=""):
+    """Start workers under this policy, and end them."""
     with ExitStack() as stack:
-        started = [Worker(url) for _ in range(count)]
+        started = [Worker(url, policy) for _ in range(count)]
         for worker in started:
             stack.callback(worker.end)
         yield started
@@ -66,6 +68,27 @@ def test_turns_of_other_names_are_not_shared(server, key):
     with workers(server.url, 2) as two:
         answers = [worker(tool="read_file", path="a.txt", turn=f"{key}-{n}") for n in range(4) for worker in two[:1]]
         assert answers == ["the text of a.txt"] * 4
+
+
+def test_an_agent_in_another_process_counts_for_the_run_that_asks_it(server, key, tmp_path):
+    """The name of the run's tree comes with the headers of its request. Its budget is spent in both processes."""
+    policy = tmp_path / "loopguard.toml"
+    policy.write_text("[budget.tree]\ncalls = 6\n")
+    with workers(server.url, 2, policy) as (run, agent):
+        headers = run(tool="ask_agent", path="b.txt", turn=key)
+        assert headers["baggage"].startswith("loopguard.tree=")
+        for path in "abc":
+            agent(tool="read_file", path=path, headers=headers)
+        assert run("they are read") == "they are read"
+        numbers = itertools.count()
+        answers = []
+        assert wait_until(
+            "the budget is spent",
+            lambda: answers.append(run(tool="read_file", path=f"{next(numbers)}", turn=key)) or "spent" in answers[-1],
+        )
+        assert len(answers) <= 3
+        assert "run_budget" in agent(tool="read_file", path="d", headers=headers)
+        assert agent(tool="read_file", path="d") == "the text of d"
 
 
 def test_a_server_that_is_killed_and_comes_back_empty_stops_no_agent(start_server, key):

@@ -1,6 +1,7 @@
 """A worker of a queue: it makes the calls that its input names, one line each, and answers with a line each.
 
-``python -m tests.store.worker``. A line is JSON: the call as keywords of ``CALLS``, or {"say": text}.
+``python -m tests.store.worker``. A line is JSON: the call as keywords of ``call``, or {"say": text}. A call of
+``ask_agent`` answers the headers of its request first; the next line is what the agent in another process has said.
 """
 
 from __future__ import annotations
@@ -8,6 +9,9 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+
+from opentelemetry import context
+from opentelemetry.propagate import extract, inject
 
 import otel_loopguard as loopguard
 
@@ -25,13 +29,31 @@ async def fetch(path: str) -> str:
     return f"the page of {path}"
 
 
-def call(tool: str, path: str, turn: str | None, conversation: str | None) -> str:
-    """Make a call in a turn, and return the answer that the model reads."""
+@loopguard.tool
+def ask_agent(path: str) -> str:
+    """Send a request to an agent in another process."""
+    headers: dict[str, str] = {"path": path}
+    inject(headers)
+    print(json.dumps(headers), flush=True)
+    return sys.stdin.readline().strip()
+
+
+def call(
+    tool: str,
+    path: str,
+    turn: str | None = None,
+    conversation: str | None = None,
+    headers: dict[str, str] | None = None,
+) -> str:
+    """Make a call in a turn, and return the answer that the model reads. ``headers``: of the request for the turn."""
+    context.attach(extract(headers or {}))
     with loopguard.turn(conversation, turn_id=turn):
         try:
+            if tool == "ask_agent":
+                return str(ask_agent(path))
             return str(read_file(path) if tool == "read_file" else asyncio.run(fetch(path)))
-        except loopguard.ToolLoopError as error:
-            return f"ToolLoopError {error.mode}"
+        except loopguard.RunStopped as error:
+            return f"{type(error).__name__} {error.mode}"
 
 
 def said(text: str, conversation: str, *, stop: bool) -> str:
@@ -49,7 +71,7 @@ def main() -> None:
         if "say" in order:
             answer = said(order["say"], order["conversation"], stop=order.get("stop", False))
         else:
-            answer = call(order["tool"], order["path"], order.get("turn"), order.get("conversation"))
+            answer = call(**order)
         print(json.dumps(answer), flush=True)
 
 

@@ -77,7 +77,7 @@ class PlaceInTree(NamedTuple):
     """That of the conversation's other turns; None if no conversation is remembered."""
 
 
-_OUTERMOST = PlaceInTree()
+OUTERMOST = PlaceInTree()
 
 
 class RunBudget(NamedTuple):
@@ -99,7 +99,7 @@ class RunBudget(NamedTuple):
 
     def spent(self, history: History, place: PlaceInTree | None, now: float | None) -> float:
         """Return what was spent before a call or a request."""
-        place = place or _OUTERMOST
+        place = place or OUTERMOST
         is_turn = self.scope == "turn"
         ledger = history.own_ledger if is_turn else (place.ledger or history.ledger)
         earlier = getattr(place.earlier, self.account, 0) if self.scope == "conversation" else 0

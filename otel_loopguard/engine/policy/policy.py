@@ -138,9 +138,10 @@ class Policy:
     currency: str | None = None
     """The currency of the prices, such as "USD", for dashboards and reports."""
     budget: Mapping[str, Any] = field(default_factory=dict)
-    """The limits of a turn: ``{"turn": {...}, "tree": {...}}``, each with limits of ``requests``, ``calls``,
-    ``tokens``, ``input_tokens``, ``output_tokens``, ``cost``, ``seconds`` and ``children``; of a tree, which is a turn
-    with all agents that were started for it, also ``depth``. ``"action"`` is the strongest action of all budgets."""
+    """The limits of a ``"turn"``, of its ``"tree"`` (with all agents that were started for it) and of its
+    ``"conversation"`` (with the turns before it), each a table with limits of ``requests``, ``calls``, ``tokens``,
+    ``input_tokens``, ``output_tokens``, ``cost``, ``seconds`` and ``children``; of a tree also ``depth``. ``"action"``
+    is the strongest action of all budgets."""
     detectors: tuple[Callable[..., Any] | Detector, ...] = ()
     """The user's detectors: rows of modes of their own, or ``fn(history, record, rule) -> Trip | None``, called before
     each tool call."""
