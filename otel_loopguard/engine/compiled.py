@@ -20,6 +20,7 @@ from otel_loopguard.engine.vocabulary import Action
 if TYPE_CHECKING:
     from otel_loopguard.engine.detectors.row import Check, OncePer
     from otel_loopguard.engine.history.conversation_texts import ConversationTexts
+    from otel_loopguard.engine.history.text_blocks import Blocks
     from otel_loopguard.engine.policy.policy import Policy
     from otel_loopguard.engine.rule import Rule
     from otel_loopguard.engine.tools.contracts import Tool
@@ -50,8 +51,8 @@ class CompiledPolicy:
     """A policy with its contracts, fingerprinter and detectors. A turn keeps the one that it began with."""
 
     __slots__ = (
-        "_detectors", "at_request", "budgets", "contracts", "counts_conversations", "custom", "fingerprinter", "judges",
-        "once_per", "over_turns", "policy", "prices", "remembers",
+        "_detectors", "at_reply", "at_request", "budgets", "contracts", "counts_conversations", "custom",
+        "fingerprinter", "judges", "once_per", "over_turns", "policy", "prices", "remembers",
     )  # fmt: skip
 
     def __init__(
@@ -76,6 +77,8 @@ class CompiledPolicy:
         rows = [*self._detectors, *(one for one in self.custom if isinstance(one, Detector))]
         self.at_request = tuple((one.at_request, policy.rule(one.mode)) for one in rows if one.at_request)
         """The checks of texts, each with its rule, in the policy's order."""
+        self.at_reply = tuple((one.at_reply, policy.rule(one.mode)) for one in rows if one.at_reply)
+        """The checks of what is being written, each with its rule."""
         self.once_per: dict[str, OncePer] = {mode: row.once_per for mode, row in {**ROWS, **policy.more_rows}.items()}
 
     def checks_of(self, tool: Tool) -> ToolChecks:
@@ -94,6 +97,10 @@ class CompiledPolicy:
         """Return the trip of a request by the texts of its conversation: the first one that acts, else the first."""
         trips = [trip for check, rule in self.at_request if (trip := check(texts, rule)) is not None]
         return max(trips, key=lambda trip: trip.action, default=None)
+
+    def trip_of_blocks(self, blocks: Blocks) -> Trip | None:
+        """Return the trip of a reply by the equal blocks that it ends in so far: the first one that is found."""
+        return next(filter(None, (check(blocks, rule) for check, rule in self.at_reply)), None)
 
     def new_history(self) -> History:
         """Return the empty history of a turn that begins under this policy."""

@@ -157,6 +157,13 @@ class Asking(NamedTuple):
     """The trip that the texts of its conversation have, if any."""
 
 
+class Writing(NamedTuple):
+    """A model is writing, and what it has written so far has a trip."""
+
+    op: int
+    found: Trip
+
+
 class Paid(NamedTuple):
     """A request to a model was sent, its reply told its usage, or a nested turn began."""
 

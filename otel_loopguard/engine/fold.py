@@ -27,6 +27,7 @@ from otel_loopguard.engine.events import (
     Thought,
     TurnBegan,
     TurnEnded,
+    Writing,
 )
 from otel_loopguard.engine.history import update
 from otel_loopguard.engine.history.bounded import kept
@@ -524,6 +525,10 @@ def _by_texts(state: State, trip: Trip) -> Verdict:
     return Verdict(None, trip, action, first=state.reach(trip))
 
 
+def _writing(state: State, event: Writing, _: float | None) -> Verdict:
+    return _by_texts(state, event.found)
+
+
 def _nested(state: State, _event: Nested, _: float | None) -> Verdict:
     state.history.count_nested(1)
     return _NOTHING
@@ -564,6 +569,7 @@ _FOLDS: dict[type, Callable[[State, Any, float | None], Verdict]] = {
     Thought: _thought,
     Concluded: _concluded,
     Asking: _asking,
+    Writing: _writing,
     Nested: _nested,
     Paid: _spent,
     Reached: _reached,

@@ -30,6 +30,7 @@ from otel_loopguard.engine.events import (
     Ran,
     Reached,
     Thought,
+    Writing,
 )
 from otel_loopguard.engine.fold import fold, opened
 from otel_loopguard.engine.history.bounded import EMPTY
@@ -770,12 +771,20 @@ class Turn:
         found = None if texts is None else self.compiled.trip_of_texts(texts)
         if found is None and not self.compiled.budgets:
             return None
-        verdict = self._tell(Asking(self._op(), self._place(), found))
+        trip = self._trip_of(Asking(self._op(), self._place(), found))
+        if texts is not None and (trip is None or trip.action is not Action.ABORT):
+            texts.judged()
+        return trip
+
+    def writing(self, found: Trip) -> Trip | None:
+        """Judge the trip of what a model has written so far. With ABORT, cut the stream, and end the run."""
+        return self._trip_of(Writing(self._op(), found))
+
+    def _trip_of(self, event: Any) -> Trip | None:
+        verdict = self._tell(event)
         self._note_first(verdict)
         if verdict.action is Action.ABORT:
             self.aborted()
-        elif texts is not None:
-            texts.judged()
         return verdict.trip
 
     def thought(self, seconds: float, *, ago: float = 0.0) -> None:

@@ -60,6 +60,8 @@ class Dialect:
     """Read a whole reply, as the client returns it. Return None for another type."""
     collector: Callable[[], Collector]
     """Make the collector of a streamed reply."""
+    text: Callable[[Any], str] = lambda _: ""
+    """Return the text, or the thought, in a whole reply or in a chunk of one. It is looked at, and not kept."""
     is_kept: bool = False
     """The provider may keep the conversation: a request has the id of the last reply in place of its calls."""
     operation: str = semconv.OPERATION_CHAT

@@ -20,6 +20,7 @@ from opentelemetry.trace import NonRecordingSpan
 
 from otel_loopguard import semconv
 from otel_loopguard.engine import sentences
+from otel_loopguard.engine.history.text_blocks import NO_BLOCKS, GrowingText
 from otel_loopguard.engine.ledger import COMPACTED, NOTHING_SPENT, REQUEST_SENT, of_loop, of_reply
 from otel_loopguard.engine.vocabulary import Action, Outcome, ToolCall, Usage
 from otel_loopguard.guard.ending import ANSWERED, CANCELLED, FAILED
@@ -404,6 +405,10 @@ class Exchange:
         self.end: End | None = None
         """How the turn has ended with the reply; None if that has calls, or is part of an agent's run."""
         self._collector: Collector | None = None
+        self._words: GrowingText | None = None
+        """What the model writes; None if nothing judges that."""
+        self._stopped: Callable[[], type[RunStopped]] | None = None
+        """Returns the class of the error that ends a run here."""
         self._payer: Turn | None = None
         """The turn whose ledger has the request; None if it is in none yet."""
         self._thinking: Thinking | None = None
@@ -617,8 +622,11 @@ class Exchange:
         around, operation = getattr(trace.get_current_span(), "attributes", None), self._sent.dialect.operation
         if around and around.get(semconv.OPERATION_NAME) == operation:  # the span of another instrumentation
             self._reader.providers.unmeasured.add(operation)
+        self._stopped = error
         if one is not None:
             one.thinking = self._thinking
+            compiled = self._reader.guard.compiled if turn is None else turn.compiled
+            self._words = GrowingText() if compiled.at_reply else None
         self._payer = turn if turn is not None or scope is None else scope.turn
         with self.shield("model.spend"):
             is_compacted = self._delta is not None and self._delta.is_compacted
@@ -739,6 +747,8 @@ class Exchange:
     def whole(self, reply: Any) -> None:
         """Take a whole reply."""
         self._end()
+        with self.shield("model.words"):
+            self._look(self._sent.dialect.text(reply), is_last=True)
         read = self._sent.dialect.reply(reply)
         if read is not None:
             self._learn(read)
@@ -750,10 +760,35 @@ class Exchange:
         if self._collector is None:
             self._collector = self._sent.dialect.collector()
         self._collector.add(chunk)
+        if self._words is not None:
+            self._look(self._sent.dialect.text(chunk))
+
+    def _look(self, text: str, *, is_last: bool = False) -> None:
+        """Look at what the model writes. Raise the error that cuts the stream, if the policy wants that."""
+        one = self._list
+        blocks = NO_BLOCKS if self._words is None else self._words.add(text, is_last=is_last)
+        if blocks.copies < 2 or one is None:
+            return
+        if one.turn is None:
+            self._reader.make_turn(one, self._scope)
+        turn: Any = one.turn
+        found = turn.compiled.trip_of_blocks(blocks)
+        if found is None or (one.blocks_are_judged and found.verdict is not Action.ABORT):
+            return
+        trip, one.blocks_are_judged = turn.writing(found), True
+        if trip is None:
+            return
+        self._reader.report(turn, trip)
+        if trip.action is Action.ABORT and self._stopped is not None and not is_last:
+            ended: Any = abort_error(trip, "", Scope(turn), self._stopped(), has_run=True)
+            self._reader.ended(one, ended)
+            raise ended
 
     def over(self) -> None:
         """Note that a streamed reply is complete."""
         self._end()
+        with self.shield("model.words"):
+            self._look("", is_last=True)
         if self._collector is not None:
             self._learn(self._collector.reply())
 

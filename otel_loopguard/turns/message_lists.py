@@ -191,7 +191,8 @@ class MessageList:
     """
 
     __slots__ = (
-        "_last_number", "_message", "_numbers", "_replied", "_visible", "call_ids", "caller", "chain", "concluded",
+        "_last_number", "_message", "_numbers", "_replied", "_visible", "blocks_are_judged", "call_ids", "caller",
+        "chain", "concluded",
         "error", "has_run", "is_counted", "kept_chain", "kept_turn", "left_as", "lock", "marks", "names",
         "on_probation", "open_calls", "opening", "owns_turn", "replies", "root", "sentences", "texts", "thinking",
         "ticks", "trace", "turn", "unpaid", "usage_key", "used", "verdicts", "was_cut", "whole", "withdrawn",
@@ -235,6 +236,8 @@ class MessageList:
         """The calls without a result, by their names."""
         self.sentences: dict[int, str] = {}
         """The sentence that was added to a result, by the result's number. Each later request gets it again."""
+        self.blocks_are_judged = False
+        """True if the equal blocks at the end of the last answer were judged while it was written."""
         self.error: RunStopped | None = None
         """The error that has ended the turn, or None."""
         self.concluded = False
@@ -341,7 +344,9 @@ class MessageList:
             text = plain_text(message.said)
             said = folded(text)
             if text:
-                texts.said(hash(said), len(said), blocks_at_the_end(text, said))
+                blocks = blocks_at_the_end(text, said)
+                texts.said(hash(said), len(said), blocks._replace(is_judged=self.blocks_are_judged))
+                self.blocks_are_judged = False
             for _ in message.calls:
                 texts.called()
             for result in message.results:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -185,3 +186,85 @@ def summarises(server: Server) -> str | None:
             if number % 2:
                 messages = [system, {"role": "user", "content": f"task-1: summary {'x' * number}"}]
     return None
+
+
+def chants(asked: Asked) -> Reply:
+    """A model that gets stuck in its words when it is asked for the second time."""
+    return Reply("The line goes on. " * 2_000 if asked.number == 2 else "I will look at it, and then tell all of it.")
+
+
+def streams(server: Server, rounds: int = 2) -> list[int]:
+    """Ask for streamed answers. Return the number of chunks of each."""
+    messages: list[Any] = [{"role": "user", "content": "task-1: tell me all"}]
+    read = []
+    with openai.OpenAI(base_url=f"{server.url}/v1", api_key="local", max_retries=0) as client:
+        for number in range(rounds):
+            read.append(0)
+            options: Any = {"model": "gpt-4.1", "messages": messages, "tools": TOOLS}
+            said = ""
+            for chunk in client.chat.completions.create(stream=True, **options):
+                read[-1] += 1
+                said += chunk.choices[0].delta.content or "" if chunk.choices else ""
+            messages += [{"role": "assistant", "content": said}, {"role": "user", "content": f"Part {'x' * number}?"}]
+    return read
+
+
+def test_an_answer_that_repeats_itself_is_observed_while_it_is_written() -> None:
+    """Once, and not again in the next request. The program gets all of it."""
+    with guarded() as recording, Server(chants).running() as server:
+        assert streams(server, rounds=3)[1] > 3_000
+    assert [(trip.mode, str(trip.action)) for trip in recording.trips] == [("text_run", "observe")]
+    assert recording.trips[0].count < 60
+    assert recording.counted(semconv.METRIC_INTERNAL_ERRORS) == 0
+
+
+def test_a_stream_is_cut_if_the_policy_says_so() -> None:
+    """The run is ended after about 2,000 of 36,000 characters, and the connection is closed."""
+    policy = Policy(modes={"text_run": {"action": "abort"}})
+    with guarded(policy) as recording, Server(chants).running() as server:
+        with pytest.raises(ToolLoopError, match=r"ended in .* equal blocks") as raised:
+            streams(server)
+        ended = loopguard.last_turn()
+    assert raised.value.mode == "text_run"
+    assert ended is not None
+    assert ended.ended_as == "aborted"
+    assert [(trip.mode, str(trip.action)) for trip in recording.trips] == [
+        ("text_run", "observe"),
+        ("text_run", "abort"),
+    ]
+    assert recording.trips[-1].count * 18 < 2_600
+    assert recording.counted(semconv.METRIC_INTERNAL_ERRORS) == 0
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_a_stream_that_is_cut_is_closed(*, is_async: bool) -> None:
+    """Nothing reads on, and the client can ask again."""
+    policy = Policy(modes={"text_run": {"action": "abort"}})
+    messages: list[Any] = [{"role": "user", "content": "task-1: tell me all"}]
+    options: Any = {"model": "gpt-4.1", "messages": messages, "tools": TOOLS, "stream": True}
+    stuck_at_once = Server(lambda _: Reply("The line goes on. " * 2_000))
+
+    async def reads(server: Server) -> Any:
+        async with openai.AsyncOpenAI(base_url=f"{server.url}/v1", api_key="local", max_retries=0) as client:
+            stream = await client.chat.completions.create(**options)
+            with pytest.raises(ToolLoopError):
+                async for _ in stream:
+                    pass
+            return stream.response.is_closed
+
+    with guarded(policy), stuck_at_once.running() as server:
+        if is_async:
+            assert asyncio.run(reads(server))
+        else:
+            with openai.OpenAI(base_url=f"{server.url}/v1", api_key="local", max_retries=0) as client:
+                stream = client.chat.completions.create(**options)
+                with pytest.raises(ToolLoopError):
+                    list(stream)
+                assert stream.response.is_closed
+
+
+def test_a_whole_answer_that_repeats_itself_is_observed_when_it_comes() -> None:
+    """The last one of a run has no request after it."""
+    with guarded() as recording, Server(chants).running() as server:
+        harness(server, hook=lambda number: f"and now part {'x' * number}, please", rounds=2)
+    assert [(trip.mode, str(trip.action)) for trip in recording.trips] == [("text_run", "observe")]

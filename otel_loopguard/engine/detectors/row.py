@@ -20,11 +20,13 @@ if TYPE_CHECKING:
 
     from otel_loopguard.engine.history.conversation_texts import ConversationTexts
     from otel_loopguard.engine.history.history import History
+    from otel_loopguard.engine.history.text_blocks import Blocks
     from otel_loopguard.engine.settings import Setting
     from otel_loopguard.engine.vocabulary import Record, Trip
 
     Check = Callable[[History, Record, Rule], Trip | None]
     TextCheck = Callable[[ConversationTexts, Rule], Trip | None]
+    BlocksCheck = Callable[[Blocks, Rule], Trip | None]
 
 OncePer = Literal["call", "tool", "laps", "turn"]
 """The trips whose nudges are counted together: of one call, of one tool, of laps of one length, or of the turn."""
@@ -99,6 +101,8 @@ class Detector:
     """``fn(history, record, rule) -> Trip | None``, asked with the result of a call: may nudge the model."""
     at_request: TextCheck | None = None
     """``fn(texts, rule) -> Trip | None``, asked before a request to a model, by the texts of its conversation."""
+    at_reply: BlocksCheck | None = None
+    """``fn(blocks, rule) -> Trip | None``, asked while the model writes, by the equal blocks at the end so far."""
     refusal: str = ""
     """The sentence in place of the result. ``{tool}``, ``{count}``, ``{limit}``, ``{before}`` are filled in."""
     nudge: str = ""

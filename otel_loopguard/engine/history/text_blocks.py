@@ -14,6 +14,10 @@ _TRIES: Final = 32
 _ENOUGH: Final = 1_000
 """Characters of equal blocks after which no other length is tried."""
 _BLANKS: Final = 1_000
+_STEP: Final = 256
+"""Characters of a text that is being written after which its end is looked at."""
+_KEPT: Final = 2 * _LONGEST
+"""Its last characters that are kept."""
 
 
 class Blocks(NamedTuple):
@@ -36,6 +40,48 @@ def blocks_at_the_end(text: str, folded: str) -> Blocks:
         return Blocks(blanks, blanks)
     # With a blank at its end the last block is whole, too, where blanks part the blocks.
     return max(_at_the_end(folded), _at_the_end(f"{folded} "), key=lambda found: found.characters)
+
+
+class GrowingText:
+    """Follow a text while it is written. Only its end is kept, and only here."""
+
+    __slots__ = ("_blanks", "_end", "_pieces", "_run", "_size")
+
+    def __init__(self) -> None:
+        self._end = ""
+        """The last characters, with single blanks, in lower case."""
+        self._pieces: list[str] = []
+        """What was not looked at yet."""
+        self._size = 0
+        self._run = NO_BLOCKS
+        self._blanks = 0
+        """Blanks at the end."""
+
+    def add(self, piece: str, *, is_last: bool = False) -> Blocks:
+        """Take the next piece. Return the blocks at the end if it is time to look, else none."""
+        self._pieces.append(piece)
+        self._size += len(piece)
+        if self._size < _STEP and not is_last:
+            return NO_BLOCKS
+        text, before = "".join(self._pieces), self._end
+        self._pieces, self._size = [], 0
+        words = text.strip()
+        self._blanks = len(text) - len(text.rstrip()) + (0 if words else self._blanks)
+        if self._blanks >= _BLANKS:
+            return Blocks(self._blanks, self._blanks)
+        new = " ".join(text.split()).lower()
+        if text[:1].isspace() and not before.endswith(" "):
+            new = f" {new}"
+        if words and text[-1:].isspace():
+            new = f"{new} "
+        self._end = end = (before + new)[-_KEPT:]
+        period = self._run.characters // self._run.copies if self._run.copies else 0
+        if period and len(end) >= period + len(new) and end.endswith(new, 0, len(end) - period):
+            run = self._run.characters + len(new)
+            self._run = Blocks(run // period, run)
+        else:
+            self._run = _at_the_end(end)
+        return self._run
 
 
 def _at_the_end(folded: str) -> Blocks:

@@ -91,6 +91,8 @@ class RuleSettings(TypedDict, total=False):
     """Of ``text_repeat``. How often it comes until the run is ended."""
     characters: int | None
     """Of ``text_run``. The characters that all equal blocks must have together."""
+    cut_characters: int | None
+    """Of ``text_run``. The same where a stream is cut: at `block` blocks, with `action = "abort"`."""
 
 
 class ModeSettings(TypedDict, total=False):

@@ -9,7 +9,7 @@ from otel_loopguard.instrumentation.content import arguments_of
 from otel_loopguard.instrumentation.model_api import Dialect, ModelClient
 from otel_loopguard.instrumentation.models.fields import count, field, sequence
 from otel_loopguard.instrumentation.models.stainless import targets
-from otel_loopguard.turns.messages import Message, Reply, WrittenCall, WrittenResult, unmarked
+from otel_loopguard.turns.messages import Message, Reply, WrittenCall, WrittenResult, plain_text, unmarked
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -133,6 +133,13 @@ def _input_tokens(usage: Any) -> int | None:
     return None if read is None else read + sum(cached)
 
 
+def _text(reply: Any) -> str:
+    delta = field(reply, "delta")
+    return (
+        plain_text(field(reply, "content")) if delta is None else field(delta, "text") or field(delta, "thinking") or ""
+    )
+
+
 class _Events:
     """A streamed reply: each block begins, gets its input in pieces of JSON text, and ends."""
 
@@ -187,6 +194,7 @@ MESSAGES = Dialect(
     only=lambda body, tool: {**body, "tool_choice": {"type": "tool", "name": tool}},
     reply=_reply,
     collector=_Events,
+    text=_text,
     provider="anthropic",
 )
 

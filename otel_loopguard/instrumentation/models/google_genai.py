@@ -20,7 +20,7 @@ from otel_loopguard.instrumentation.models.error_classes import error_class
 from otel_loopguard.instrumentation.models.fields import count, field, sequence
 from otel_loopguard.instrumentation.models.streams import Tapped
 from otel_loopguard.instrumentation.targets import CallTarget
-from otel_loopguard.turns.messages import Message, Reply, WrittenCall, WrittenResult, unmarked
+from otel_loopguard.turns.messages import Message, Reply, WrittenCall, WrittenResult, plain_text, unmarked
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -143,6 +143,12 @@ def _output_tokens(usage: Any) -> int | None:
     return None if written == [None, None] else sum(one or 0 for one in written)
 
 
+def _text(reply: Any) -> str:
+    candidates = sequence(_parsed(reply).get("candidates"))
+    content = field(candidates[0], "content") if candidates else None
+    return plain_text(sequence(field(content, "parts")))
+
+
 class _Chunks:
     """A streamed reply: calls come whole. The usage comes with each chunk, and the last one counts."""
 
@@ -173,6 +179,7 @@ GENERATE_CONTENT = Dialect(
     only=_only,
     reply=_reply,
     collector=_Chunks,
+    text=_text,
     operation=semconv.OPERATION_GENERATE_CONTENT,
     provider="gcp.gen_ai",
 )

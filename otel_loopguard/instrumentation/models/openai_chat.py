@@ -9,7 +9,7 @@ from otel_loopguard.instrumentation.content import arguments_of
 from otel_loopguard.instrumentation.model_api import Dialect
 from otel_loopguard.instrumentation.models.fields import count, demands_call, field, sequence
 from otel_loopguard.interrupts import pass_interrupt
-from otel_loopguard.turns.messages import Message, Reply, WrittenCall, WrittenResult, unmarked
+from otel_loopguard.turns.messages import Message, Reply, WrittenCall, WrittenResult, plain_text, unmarked
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -130,6 +130,12 @@ def _reply_of(calls: Iterable[WrittenCall], usage: Any) -> Reply:
     )
 
 
+def _text(reply: Any) -> str:
+    choices = sequence(field(reply, "choices"))
+    message = (field(choices[0], "delta") or field(choices[0], "message")) if choices else None
+    return plain_text(field(message, "reasoning_content") or field(message, "content"))
+
+
 class _Pieces:
     """The calls of a streamed reply: the arguments come in pieces, and only the first one has id and name."""
 
@@ -188,5 +194,6 @@ CHAT = Dialect(
     only=_only,
     reply=_reply,
     collector=_Pieces,
+    text=_text,
     provider="openai",
 )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from otel_loopguard.instrumentation.content import arguments_of
 from otel_loopguard.instrumentation.model_api import Dialect
 from otel_loopguard.instrumentation.models.fields import count, demands_call, field, sequence
-from otel_loopguard.turns.messages import NO_MESSAGE, Message, Reply, WrittenCall, WrittenResult, unmarked
+from otel_loopguard.turns.messages import NO_MESSAGE, Message, Reply, WrittenCall, WrittenResult, plain_text, unmarked
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -139,6 +139,15 @@ def _reply_of(response: Any, items: Sequence[Any]) -> Reply:
     )
 
 
+_TEXTS: Final = ("response.output_text.delta", "response.reasoning_text.delta", "response.reasoning_summary_text.delta")
+
+
+def _text(reply: Any) -> str:
+    if field(reply, "type") in _TEXTS:
+        return str(field(reply, "delta"))
+    return "".join(plain_text(field(item, "content")) for item in sequence(field(reply, "output")))
+
+
 class _Events:
     """A streamed reply. The last event has the whole of it; some servers leave out the items there."""
 
@@ -172,6 +181,7 @@ RESPONSES = Dialect(
     only=lambda body, tool: {**body, "tool_choice": {"type": "function", "name": tool}},
     reply=_reply,
     collector=_Events,
+    text=_text,
     is_kept=True,
     provider="openai",
 )

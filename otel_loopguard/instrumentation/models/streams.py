@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import TYPE_CHECKING, Any, Final
+
+from otel_loopguard.errors import RunStopped
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,16 +31,16 @@ class Tapped:
     __aiter__ = __iter__
 
     def __next__(self) -> Any:
-        return _next(self._iterator.__next__, self._listener)
+        return _next(self._iterator.__next__, self._iterator, self._listener)
 
     async def __anext__(self) -> Any:
-        return await _anext(self._iterator.__anext__, self._listener)
+        return await _anext(self._iterator.__anext__, self._iterator, self._listener)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._iterator, name)
 
 
-def _next(read: Callable[[], Any], listener: Listener) -> Any:
+def _next(read: Callable[[], Any], stream: Any, listener: Listener) -> Any:
     try:
         chunk = read()
     except StopIteration:
@@ -48,12 +51,17 @@ def _next(read: Callable[[], Any], listener: Listener) -> Any:
         with listener.shield("model.failed"):
             listener.failed()
         raise
-    with listener.shield("model.chunk"):
-        listener.chunk(chunk)
+    try:
+        with listener.shield("model.chunk"):
+            listener.chunk(chunk)
+    except RunStopped:
+        with listener.shield("model.failed"):
+            _cut(stream, listener)
+        raise
     return chunk
 
 
-async def _anext(read: Callable[[], Any], listener: Listener) -> Any:
+async def _anext(read: Callable[[], Any], stream: Any, listener: Listener) -> Any:
     try:
         chunk = await read()
     except StopAsyncIteration:
@@ -64,9 +72,23 @@ async def _anext(read: Callable[[], Any], listener: Listener) -> Any:
         with listener.shield("model.failed"):
             listener.failed()
         raise
-    with listener.shield("model.chunk"):
-        listener.chunk(chunk)
+    try:
+        with listener.shield("model.chunk"):
+            listener.chunk(chunk)
+    except RunStopped:
+        with listener.shield("model.failed"):
+            closing = _cut(stream, listener)
+            if inspect.isawaitable(closing):
+                await closing
+        raise
     return chunk
+
+
+def _cut(stream: Any, listener: Listener) -> Any:
+    """Close a stream whose run has ended: nothing more is to be written. Return what is to be awaited, if anything."""
+    listener.failed()
+    close = getattr(stream, "aclose", None) or getattr(stream, "close", None)
+    return None if close is None else close()
 
 
 # --- streams whose own method makes the chunks -------------------------------------------------------------------
@@ -85,7 +107,7 @@ def next_wrapper(original: Original) -> Callable[..., Any]:
     def __next__(*given: Any) -> Any:  # noqa: N807 - its name in a traceback
         read, stream, _ = original.bind(given)
         listener = getattr(stream, _LISTENER, None)
-        return read() if listener is None else _next(read, listener)
+        return read() if listener is None else _next(read, stream, listener)
 
     return __next__
 
@@ -96,6 +118,6 @@ def anext_wrapper(original: Original) -> Callable[..., Any]:
     async def __anext__(*given: Any) -> Any:  # noqa: N807 - its name in a traceback
         read, stream, _ = original.bind(given)
         listener = getattr(stream, _LISTENER, None)
-        return await (read() if listener is None else _anext(read, listener))
+        return await (read() if listener is None else _anext(read, stream, listener))
 
     return __anext__
