@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from otel_loopguard.guard.turn import Turn
     from otel_loopguard.instrumentation.functions.decorator import call, tool
     from otel_loopguard.instrumentation.instrumentor import attach, instrument, uninstrument
-    from otel_loopguard.instrumentation.turn_api import say, turn
+    from otel_loopguard.instrumentation.turn_api import current_turn, say, turn
     from otel_loopguard.policy_files.load import load_policy
     from otel_loopguard.turns.endings import last_turn
 
@@ -69,6 +69,7 @@ __all__ = [
     "__version__",
     "attach",
     "call",
+    "current_turn",
     "instrument",
     "last_turn",
     "load_policy",
@@ -107,6 +108,7 @@ _HOME = {
     "UserMessage": "engine.user_messages",
     "attach": "instrumentation.instrumentor",
     "call": "instrumentation.functions.decorator",
+    "current_turn": "instrumentation.turn_api",
     "instrument": "instrumentation.instrumentor",
     "last_turn": "turns.endings",
     "load_policy": "policy_files.load",

@@ -18,7 +18,7 @@ NAMES = {
         "Action", "Decision", "Detector", "EndedTurn", "Guard", "Hints", "History", "Kind", "Ledger", "LoopGuardError",
         "Mode", "NotStoredError", "Outcome", "Policy", "PolicyError", "Record", "Rule", "RunBudgetError", "RunStopped",
         "Setting", "ToolCall", "ToolContract", "ToolLoopError", "Trip", "Turn", "UserMessage", "__version__", "attach",
-        "call", "instrument", "last_turn", "load_policy", "say", "tool", "turn", "uninstrument",
+        "call", "current_turn", "instrument", "last_turn", "load_policy", "say", "tool", "turn", "uninstrument",
     ],
     testing: [
         "SCENARIOS", "Ask", "Driver", "Recording", "Scenario", "ScriptedAgent", "ScriptedCall", "SeenTrip", "Toolbox",

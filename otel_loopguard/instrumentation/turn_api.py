@@ -1,4 +1,4 @@
-"""The public ``turn``, for the work on one message of a user, and ``say``, for a message while that work runs."""
+"""The public ``turn`` and ``current_turn``, for the work on one message of a user, and ``say``, for one meanwhile."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from otel_loopguard.instrumentation.aborts import grouped
 from otel_loopguard.instrumentation.runtime import active_runtime
 from otel_loopguard.shield import Shield
 from otel_loopguard.turns.gc_safety import garbage_collector
+from otel_loopguard.turns.message_lists import latest
 from otel_loopguard.turns.runs import RunInfo
 from otel_loopguard.turns.scope import bind, current_scope, unbind
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
     from otel_loopguard.engine.ledger import Ledger
     from otel_loopguard.guard.ending import End
+    from otel_loopguard.guard.turn import Turn
     from otel_loopguard.instrumentation.runtime import Runtime
     from otel_loopguard.turns.runs import OpenRun, Runs
     from otel_loopguard.turns.scope import Scope
@@ -146,6 +148,18 @@ class _ThrownAway:
 
     def end(self) -> None:
         self._block.undelivered = self._runs.close(self._run, self._error)
+
+
+def current_turn() -> Turn | None:
+    """Return the turn that the running code is part of, as inside of a tool; None outside of every turn.
+
+    Its ``ledger`` has what it has spent so far, its ``id`` is the one on spans.
+    """
+    scope, requests = current_scope(), latest.get()
+    if scope is not None:
+        return scope.turn
+    found = None if requests is None else requests.turn
+    return None if found is None or found.ended_as is not None else found
 
 
 def say(text: str, *, conversation_id: str, stop: bool = False) -> UserMessage:

@@ -229,3 +229,18 @@ def test_a_refusal_by_the_users_word_is_a_warning(caplog: pytest.LogCaptureFixtu
         look("a")
     assert "Refused look: the user asked for a stop (user_stop) [" in caplog.text
     assert "a secret" not in caplog.text
+
+
+def test_the_running_code_can_ask_for_its_turn():
+    """In a block, in a tool of it, and nowhere else."""
+
+    @loopguard.tool
+    def spent(path):
+        return f"{path}: {loopguard.current_turn().ledger.calls} calls"
+
+    with guarded():
+        assert loopguard.current_turn() is None
+        with loopguard.turn() as turn:
+            assert loopguard.current_turn().id == turn.id
+            assert [spent("a"), spent("b")] == ["a: 1 calls", "b: 2 calls"]
+        assert loopguard.current_turn() is None

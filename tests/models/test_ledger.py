@@ -87,6 +87,29 @@ def test_a_turn_that_nobody_opens_has_its_ledger_on_its_span() -> None:
     assert [one[0] for one in spent_on_span(recording)] == [4]
 
 
+def test_code_between_the_requests_can_ask_for_their_turn() -> None:
+    """Nobody has opened it; it is known by its requests, and over with the answer."""
+    seen: list[int | None] = []
+
+    class Asking(str):
+        """A task that notes the turn whenever the program writes it into a result."""
+
+        __slots__ = ()
+
+        def __str__(self) -> str:
+            turn = loopguard.current_turn()
+            seen.append(None if turn is None else turn.ledger.requests)
+            return "task-1"
+
+        def __format__(self, _: str) -> str:
+            return str(self)
+
+    with guarded(), Server(Working(*READS)).running() as server:
+        agent(server, Asking("task-1"))
+        assert loopguard.current_turn() is None
+    assert [one for one in seen if one] == [1, 2, 3]
+
+
 def test_an_agent_in_a_tool_counts_for_the_turn_around_it() -> None:
     """A tool that runs a loop of its own over the client is a nested turn."""
     with guarded(Policy(cost_per_million_tokens=PRICES)), Server(Working(*READS)).running() as server:
