@@ -5,6 +5,7 @@ The outermost of them owns a request: below ``litellm.completion`` the method of
 
 from __future__ import annotations
 
+from contextlib import AbstractAsyncContextManager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final
 from weakref import ref
@@ -17,6 +18,8 @@ from otel_loopguard.turns.gc_safety import garbage_collector
 if TYPE_CHECKING:
     from collections.abc import Callable
     from contextvars import Token
+
+    from typing_extensions import Self
 
     from otel_loopguard.errors import RunStopped
     from otel_loopguard.instrumentation.model_api import Sent
@@ -74,7 +77,7 @@ def request_wrapper(read: Read, error: ErrorOf) -> Callable[[Original], Callable
             args, kwargs = _prepared(opened, error, args, kwargs)
             sending, token = _Sending(), None
             try:
-                token = _owner.set(ref(sending))
+                token = _below(sending)
                 reply = wrapped(*args, **kwargs)
             except BaseException:
                 with opened.shield("model.failed"):
@@ -105,7 +108,7 @@ def async_request_wrapper(read: Read, error: ErrorOf) -> Callable[[Original], Ca
             args, kwargs = _prepared(opened, error, args, kwargs)
             sending, token = _Sending(), None
             try:
-                token = _owner.set(ref(sending))
+                token = _below(sending)
                 reply = await wrapped(*args, **kwargs)
             except BaseException:
                 with opened.shield("model.failed"):
@@ -141,6 +144,127 @@ def generator_request_wrapper(read: Read, error: ErrorOf) -> Callable[[Original]
         return request
 
     return wrapper
+
+
+def async_generator_request_wrapper(read: Read, error: ErrorOf) -> Callable[[Original], Callable[..., Any]]:
+    """Return the ``wrapper`` of a target for an async generator function that sends a request and yields the reply."""
+
+    def wrapper(original: Original) -> Callable[..., Any]:
+        async def request(*given: Any, **kwargs: Any) -> Any:
+            wrapped, instance, args = original.bind(given)
+            opened = _open(read, instance, args, kwargs)
+            if opened is None:
+                source = wrapped(*args, **kwargs)
+            else:
+                with opened.shield("model.judge"):
+                    await opened.ajudge_calls()
+                args, kwargs = _prepared(opened, error, args, kwargs)
+                source = _heard(opened, _Steps(wrapped(*args, **kwargs), _Sending()))
+            try:
+                async for chunk in source:
+                    yield chunk
+            finally:
+                close = getattr(source, "aclose", None)
+                if close is not None:
+                    await close()
+
+        return request
+
+    return wrapper
+
+
+def context_request_wrapper(read: Read, error: ErrorOf) -> Callable[[Original], Callable[..., Any]]:
+    """Return the ``wrapper`` of a target for a function whose async context manager sends a request and gives a reply.
+
+    What ``Sent.listen`` reads of the reply it has to pass through ``in_steps``.
+    """
+
+    def wrapper(original: Original) -> Callable[..., Any]:
+        def request(*given: Any, **kwargs: Any) -> Any:
+            wrapped, instance, args = original.bind(given)
+            if active_runtime.instrumented is None:
+                return wrapped(*args, **kwargs)
+            return _RequestContext(read, error, wrapped, (instance, args, kwargs))
+
+        return request
+
+    return wrapper
+
+
+class _RequestContext(AbstractAsyncContextManager[Any]):
+    """Sends a request when it is entered. The reply is read as the block reads it."""
+
+    def __init__(self, read: Read, error: ErrorOf, wrapped: Callable[..., Any], given: tuple[Any, Any, Any]) -> None:
+        self._read = read
+        self._error = error
+        self._wrapped = wrapped
+        self._given = given
+        self._sending = _Sending()
+        self._manager: Any = None
+
+    async def __aenter__(self) -> Any:
+        instance, args, kwargs = self._given
+        opened = _open(self._read, instance, args, kwargs)
+        if opened is None:
+            self._manager = self._wrapped(*args, **kwargs)
+            return await self._manager.__aenter__()
+        with opened.shield("model.judge"):
+            await opened.ajudge_calls()
+        args, kwargs = _prepared(opened, self._error, args, kwargs)
+        self._manager, token = self._wrapped(*args, **kwargs), None
+        try:
+            token = _below(self._sending)
+            return _heard(opened, await self._manager.__aenter__())
+        except BaseException:
+            with opened.shield("model.failed"):
+                opened.failed()
+            raise
+        finally:
+            with opened.shield("model.end"):
+                _disown(token)
+
+    async def __aexit__(self, *error: object) -> Any:
+        try:
+            return await self._manager.__aexit__(*error)
+        finally:
+            self._sending.runs = False
+
+
+class _Steps:
+    """An async iterator. A request that is made in one of its steps, but not between them, is the one it belongs to."""
+
+    def __init__(self, source: Any, sending: _Sending) -> None:
+        self._source = source
+        self._sending = sending
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Any:
+        token = None
+        try:
+            token = _below(self._sending)
+            return await self._source.__anext__()
+        finally:
+            _disown(token)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._source, name)
+
+
+def in_steps(source: Any) -> Any:
+    """Return this async iterator of a reply. Its steps belong to the request that is being sent now."""
+    known = _owner.get()
+    sending = None if known is None else known()
+    return source if sending is None else _Steps(source, sending)
+
+
+def _below(sending: _Sending) -> Token[ref[_Sending] | None]:
+    """Make the code that runs from now on a part of this request.
+
+    A function, because ``cloudpickle`` copies the wrappers of a program's own classes, and no context variable.
+    """
+    return _owner.set(ref(sending))
 
 
 def _disown(token: Token[ref[_Sending] | None] | None) -> None:

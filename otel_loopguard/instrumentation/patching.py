@@ -22,7 +22,7 @@ from otel_loopguard.instrumentation.distributions import distributions_of
 from otel_loopguard.instrumentation.imports import when_imported
 from otel_loopguard.instrumentation.process_start import process_start
 from otel_loopguard.instrumentation.runtime import active_runtime
-from otel_loopguard.instrumentation.targets import CallStyle, Original, RunTarget, ToolTarget
+from otel_loopguard.instrumentation.targets import CallStyle, Original, OverrideTarget, RunTarget, ToolTarget
 from otel_loopguard.instrumentation.wrappers import wrapper_of
 from otel_loopguard.interrupts import pass_interrupt
 
@@ -96,7 +96,7 @@ class Patches:
         left = []
         for target in self._targets:
             module = sys.modules.get(target.module)
-            if module is not None and not _unwrap(module, target.path):
+            if module is not None and not _removed(module, target):
                 left.append(f"{target.module}:{target.path}")
         return left
 
@@ -110,6 +110,9 @@ def _wrap(module: ModuleType, target: Target) -> bool:
         # Another version of the framework has it in another place; the targets name both.
         logger.debug("%s has no %s; not patched", target.module, target.path)
         return False
+    if isinstance(target, OverrideTarget):
+        _wrap_overrides(parent, target)
+        return True
     if _is_wrapped(original):
         # Another module imported it by name, after it was wrapped.
         return True
@@ -160,17 +163,29 @@ def _function(target: Target, original: Original) -> Any:
     return plain
 
 
-def _unwrap(module: ModuleType, path: str) -> bool:
+def _removed(module: ModuleType, target: Target) -> bool:
     """Remove our wrapper. Return False if another one is around it."""
     try:
-        parent, attribute, _ = wrapt.resolve_path(module, path)
+        parent, attribute, _ = wrapt.resolve_path(module, target.path)
     except (AttributeError, ImportError) as error:
         pass_interrupt(error)
         return True
+    if isinstance(target, OverrideTarget):
+        _overridden.pop(parent, None)
+        restored = [_unwrap(one, attribute) for one in _subclasses(parent)]
+        return _unwrap(parent, _HOOK) and all(restored)
+    return _unwrap(parent, attribute)
+
+
+def _unwrap(parent: Any, attribute: str) -> bool:
     # Not getattr: that binds the function.
     outermost = vars(parent).get(attribute)
     if is_ours(outermost):
-        setattr(parent, attribute, _originals[getattr(outermost, "__func__", outermost)][0])
+        original = _originals[getattr(outermost, "__func__", outermost)][0]
+        if original is None:
+            delattr(parent, attribute)
+        else:
+            setattr(parent, attribute, original)
         return True
     return not _is_wrapped(outermost)
 
@@ -185,6 +200,50 @@ def _chain(function: Any) -> Iterator[Any]:
     while function is not None:
         yield function
         function = getattr(function, "__wrapped__", None)
+
+
+# --- methods that subclasses override ----------------------------------------------------------------------------
+
+_HOOK: Final = "__init_subclass__"
+_overridden: Final[WeakKeyDictionary[Any, dict[str, Target]]] = WeakKeyDictionary()
+"""The targets of each base class, by the name of the method."""
+
+
+def _wrap_overrides(base: Any, target: OverrideTarget) -> None:
+    """Replace the method in all subclasses, and in each that is made from now on."""
+    _overridden.setdefault(base, {})[target.path.rpartition(".")[2]] = target
+    own: Any = vars(base).get(_HOOK)
+    if not _is_wrapped(own):
+
+        def __init_subclass__(cls: Any, /, **kwargs: Any) -> None:  # noqa: N807 - its name in a traceback
+            begin = super(base, cls).__init_subclass__ if own is None else own.__get__(None, cls)
+            begin(**kwargs)
+            runtime = active_runtime.instrumented
+            if runtime is not None:
+                with runtime.shield("patch.subclass"):
+                    _wrap_methods(base, cls)
+
+        _originals[__init_subclass__] = own, target
+        base.__init_subclass__ = classmethod(__init_subclass__)
+    for one in _subclasses(base):
+        _wrap_methods(base, one)
+
+
+def _wrap_methods(base: Any, one: Any) -> None:
+    """Replace the methods of a class that it defines itself, or has from a class that is no subclass of the base."""
+    for name, target in _overridden.get(base, {}).items():
+        owner = next(each for each in one.__mro__ if name in vars(each))
+        method = vars(owner)[name]
+        if owner is not one and issubclass(owner, base):
+            continue
+        if callable(method) and not getattr(method, "__isabstractmethod__", False) and not _is_wrapped(method):
+            setattr(one, name, _replacement(target, method, in_class=True))
+
+
+def _subclasses(base: Any) -> Iterator[Any]:
+    for one in type.__subclasses__(base):
+        yield one
+        yield from _subclasses(one)
 
 
 # --- other versions of a framework -------------------------------------------------------------------------------

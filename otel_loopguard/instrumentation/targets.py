@@ -208,6 +208,14 @@ class CallTarget:
     wrapper: Callable[[Original], Callable[..., Any]]
 
 
+@dataclass(frozen=True)
+class OverrideTarget(CallTarget):
+    """A method that subclasses override. It is replaced in each of them, also in those that the program makes later.
+
+    ``path`` names the method of the base class, which stays as it is.
+    """
+
+
 Target = ToolTarget | RunTarget | CallTarget
 
 

@@ -14,6 +14,7 @@ from otel_loopguard.engine.vocabulary import Outcome, ToolCall
 from otel_loopguard.errors import RunStopped
 from otel_loopguard.instrumentation.annotations import hints_of
 from otel_loopguard.instrumentation.content import appended, arguments_of
+from otel_loopguard.instrumentation.models.agents_sdk import models
 from otel_loopguard.instrumentation.runtime import active_runtime
 from otel_loopguard.instrumentation.targets import (
     MARK,
@@ -379,6 +380,7 @@ _TARGETS: tuple[Target, ...] = (
         _RESOLUTION, "_build_tool_not_found_output_items", UNKNOWN, CallStyle.ASYNC, each=_each_unknown, optional=True
     ),
     ToolTarget(_RESOLUTION, "process_model_response", FATAL, fatal=True),
+    *models(_error),
     RunTarget("agents.run", "AgentRunner.run", _read_run, CallStyle.ASYNC, _unfinished),
     RunTarget("agents.run", "AgentRunner.run_streamed", _read_run, CallStyle.BACKGROUND, _unfinished, _call_at_end),
 )

@@ -207,18 +207,21 @@ def team(**options: Any) -> tuple[Agent[Any], list[int]]:
 
 @pytest.mark.parametrize("go", [run_async, run_streamed])
 def test_agents_that_only_hand_over_to_each_other_are_stopped(go: Any) -> None:
-    """The third lap of hand-offs without a new word is refused; the agent that made the call goes on and reads that."""
+    """The third lap of hand-offs without a new word is refused; the agent that made the call goes on and reads that.
+
+    Its model goes on without tools, too.
+    """
     alice, requests = team()
     with guarded() as recording:
         with pytest.raises(ToolLoopError):
             go(alice)
         assert_trips(recording, "ping_pong", action="block")
-        assert recording.outcomes == ["executed"] * 3 + ["nudged"] + ["blocked"] * 10 + ["aborted"]
+        assert recording.outcomes == ["executed"] * 3 + ["nudged"] + ["blocked"] * 7 + ["aborted"]
         assert set(attribute(recording, semconv.TOOL_KIND)) == {"handoff"}
-        assert len(requests) == 15
+        assert len(requests) == 12
         texts = [_text(item["output"]) for item in alice.model.seen[-1] if item.get("type") == "function_call_output"]  # type: ignore[union-attr]  # as above
-        assert sum("[loopguard]" in text for text in texts) == 1
-        assert sum("tool_loop_detected" in text for text in texts) == 10
+        assert sum("[loopguard]" in text for text in texts) == 2  # a lap is told, and an answer is asked for
+        assert sum("tool_loop_detected" in text for text in texts) == 7
 
 
 @pytest.mark.parametrize("go", [run_async, run_streamed])
@@ -549,13 +552,13 @@ def test_a_call_that_waits_for_approval_is_one_call(nested: bool) -> None:
 
 
 def test_a_turn_around_several_runs_is_one_turn() -> None:
-    """With ``turn()`` around several runs, repeats are counted across the runs."""
+    """With ``turn()`` around several runs, repeats are counted across the runs, none of which sees the ones before."""
     import otel_loopguard as loopguard
 
     with guarded() as recording, loopguard.turn():
         for _ in range(4):
             run_async(Agent(name="a", model=script("a"), tools=[look]))
-        assert_trips(recording, "generic_repeat", action="block", times=2)
+        assert recording.outcomes == ["executed"] * 3 + ["nudged"]
 
 
 @pytest.mark.skipif(not hasattr(look, "mcp_annotations"), reason="this version keeps no annotations")

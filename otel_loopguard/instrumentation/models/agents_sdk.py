@@ -1,0 +1,109 @@
+"""The models of the OpenAI Agents SDK, whatever client is below: their requests have the items of the Responses API."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from otel_loopguard.instrumentation.model_api import Sent
+from otel_loopguard.instrumentation.model_request import async_generator_request_wrapper, async_request_wrapper
+from otel_loopguard.instrumentation.models.fields import sequence
+from otel_loopguard.instrumentation.models.openai_responses import RESPONSES
+from otel_loopguard.instrumentation.models.streams import Tapped
+from otel_loopguard.instrumentation.targets import OverrideTarget
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from otel_loopguard.instrumentation.model_api import Listener
+    from otel_loopguard.instrumentation.model_request import ErrorOf
+    from otel_loopguard.turns.messages import Reply
+
+_PARAMETERS: Final = (
+    "system_instructions", "input", "model_settings", "tools", "output_schema", "handoffs", "tracing",
+)  # fmt: skip
+_NAMED_BY_PROVIDER: Final = ("hosted_mcp", "tool_search")
+"""Tools that stand for others, whose names are known to the provider only."""
+
+# --- requests ----------------------------------------------------------------------------------------------------
+
+
+def _tools(body: Mapping[str, Any]) -> frozenset[str] | None:
+    names = {tool.name for tool in sequence(body.get("tools"))}
+    names.update(handoff.tool_name for handoff in sequence(body.get("handoffs")))
+    return None if names.intersection(_NAMED_BY_PROVIDER) else frozenset(names)
+
+
+def _previous(body: Mapping[str, Any]) -> str | None:
+    found: str | None = body.get("conversation_id") or body.get("previous_response_id")
+    return found
+
+
+def _chosen(body: Mapping[str, Any], choice: str) -> Mapping[str, Any]:
+    return {**body, "model_settings": replace(body["model_settings"], tool_choice=choice)}
+
+
+def _demands(body: Mapping[str, Any]) -> bool:
+    return getattr(body["model_settings"], "tool_choice", None) not in (None, "auto", "none")
+
+
+# --- replies -----------------------------------------------------------------------------------------------------
+
+
+def _reply(response: Any) -> Reply | None:
+    read = RESPONSES.reply(response)
+    if read is None:
+        return None
+    read = read._replace(id=response.response_id)
+    if not read.input_tokens and not read.output_tokens:  # the SDK's own ``Usage()``: its model was told none
+        read = read._replace(input_tokens=None, output_tokens=None, cached_tokens=None)
+    return read
+
+
+AGENTS = replace(
+    RESPONSES,
+    tools=_tools,
+    previous=_previous,
+    withdraw=lambda body: _chosen(body, "none") if _tools(body) != frozenset() else body,
+    demands=_demands,
+    only=_chosen,
+    reply=_reply,
+)
+
+# --- the methods of a model --------------------------------------------------------------------------------------
+
+
+def _read(model: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Sent:
+    body = {**dict(zip(_PARAMETERS, args, strict=False)), **kwargs}
+
+    def arguments(changed: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        left = dict(changed)
+        return tuple(left.pop(name) for name in _PARAMETERS[: len(args)]), left
+
+    return Sent(AGENTS, body, _name(model), arguments, _listen)
+
+
+def _name(model: Any) -> str:
+    """Return the name of a model, also of one that a model of the program wraps."""
+    while model is not None and not isinstance(model, str):
+        model = getattr(model, "model", None)
+    return model or ""
+
+
+def _listen(reply: Any, listener: Listener) -> Any:
+    if hasattr(reply, "__anext__"):
+        return Tapped(reply, listener)
+    listener.whole(reply)
+    return reply
+
+
+def models(error: ErrorOf) -> tuple[OverrideTarget, ...]:
+    """Return the targets: each class of models, because a proxy around a model would be another one to the SDK.
+
+    ``error``: return the class of the error that ends a run.
+    """
+    module = "agents.models.interface"
+    return (
+        OverrideTarget(module, "Model.get_response", async_request_wrapper(_read, error)),
+        OverrideTarget(module, "Model.stream_response", async_generator_request_wrapper(_read, error)),
+    )
