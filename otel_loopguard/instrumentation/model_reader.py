@@ -174,6 +174,12 @@ class ModelReader:
             see(one.turn)
         return Exchange(self, sent, request, scope, one, delta)
 
+    def see_span(self, operation: str) -> None:
+        """Note if another instrumentation has a span around this request, or the same one below: it measures them."""
+        around = getattr(trace.get_current_span(), "attributes", None)
+        if around and around.get(semconv.OPERATION_NAME) == operation:
+            self.providers.unmeasured.add(operation)
+
     def executed(self, turn: Turn, call: ToolCall, decision: Decision) -> None:
         """Note a call that its executor has judged: its result in the next request is not counted again."""
         record = decision.record
@@ -619,9 +625,7 @@ class Exchange:
         if one is not None:
             args, kwargs = self._decided(one, error, args, kwargs)
         self._thinking = None if turn is None else Thinking(self._reader.guard.clock, turn)
-        around, operation = getattr(trace.get_current_span(), "attributes", None), self._sent.dialect.operation
-        if around and around.get(semconv.OPERATION_NAME) == operation:  # the span of another instrumentation
-            self._reader.providers.unmeasured.add(operation)
+        self._reader.see_span(self._sent.dialect.operation)
         self._stopped = error
         if one is not None:
             one.thinking = self._thinking
@@ -855,7 +859,9 @@ class Exchange:
             names.append(("reply", reply.id))
             if self._request.caller is not None:  # its client may know the reply by another id
                 names += [("call", call_id) for call_id, _ in calls]
-        usage = Usage.of(self._sent.model, reply.input_tokens, reply.output_tokens, reply.cached_tokens)
+        usage = Usage.of(
+            self._sent.model or reply.model or "", reply.input_tokens, reply.output_tokens, reply.cached_tokens
+        )
         with self.shield("model.spend"):
             self._spend(of_reply(usage, self._reader.guard.compiled.prices.cost(usage)))
         self._measure(usage)

@@ -10,6 +10,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final
 from weakref import ref
 
+from otel_loopguard import semconv
 from otel_loopguard.instrumentation.model_boundary import note_read
 from otel_loopguard.instrumentation.runtime import active_runtime
 from otel_loopguard.interrupts import pass_interrupt
@@ -176,7 +177,7 @@ def async_generator_request_wrapper(read: Read, error: ErrorOf) -> Callable[[Ori
 def context_request_wrapper(read: Read, error: ErrorOf) -> Callable[[Original], Callable[..., Any]]:
     """Return the ``wrapper`` of a target for a function whose async context manager sends a request and gives a reply.
 
-    What ``Sent.listen`` reads of the reply it has to pass through ``in_steps``.
+    ``Sent.listen`` is called while it is sent, for ``in_steps``.
     """
 
     def wrapper(original: Original) -> Callable[..., Any]:
@@ -252,11 +253,11 @@ class _Steps:
         return getattr(self._source, name)
 
 
-def in_steps(source: Any) -> Any:
-    """Return this async iterator of a reply. Its steps belong to the request that is being sent now."""
+def in_steps() -> Callable[[Any], Any]:
+    """Return a function that makes the steps of an async iterator a part of the request that is being sent now."""
     known = _owner.get()
     sending = None if known is None else known()
-    return source if sending is None else _Steps(source, sending)
+    return lambda source: source if sending is None else _Steps(source, sending)
 
 
 def _below(sending: _Sending) -> Token[ref[_Sending] | None]:
@@ -284,6 +285,7 @@ def _open(read: Read, instance: Any, args: Any, kwargs: Any) -> Exchange | None:
         return None
     with runtime.shield("model.read"):
         if is_owned():
+            runtime.reader.see_span(semconv.OPERATION_CHAT)
             return None
         sent = read(instance, args, kwargs)
         if sent is not None:

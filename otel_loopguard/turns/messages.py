@@ -55,6 +55,8 @@ class Reply(NamedTuple):
     output_tokens: int | None = None
     cached_tokens: int | None = None
     """The part of the input that came from a prompt cache."""
+    model: str | None = None
+    """The name of the model that has answered, where the request does not name one."""
 
 
 NO_MESSAGE = Message()

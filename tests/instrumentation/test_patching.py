@@ -9,7 +9,7 @@ import sys
 import traceback
 import types
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 import wrapt
@@ -19,7 +19,14 @@ from otel_loopguard.engine.vocabulary import ToolCall
 from otel_loopguard.instrumentation.frameworks import FRAMEWORKS
 from otel_loopguard.instrumentation.patching import Patches, fits, is_ours, warn_of_missing
 from otel_loopguard.instrumentation.runtime import Runtime, active_runtime
-from otel_loopguard.instrumentation.targets import CallStyle, Reading, RunTarget, ToolAdapter, ToolTarget
+from otel_loopguard.instrumentation.targets import (
+    CallStyle,
+    OverrideTarget,
+    Reading,
+    RunTarget,
+    ToolAdapter,
+    ToolTarget,
+)
 from otel_loopguard.testing import guarded
 from otel_loopguard.turns.runs import RunInfo
 
@@ -417,3 +424,73 @@ def test_a_version_without_any_known_place_is_told(caplog: Any) -> None:
     (warning,) = caplog.messages
     assert f"pytest {pytest.__version__}" in warning
     assert "tool calls are not guarded" in warning
+
+
+# --- methods that subclasses override ----------------------------------------------------------------------------
+
+
+class Model:
+    """A framework's base class, with a hook of its own."""
+
+    made: ClassVar[list[str]] = []
+
+    def __init_subclass__(cls, *, name: str = "") -> None:
+        super().__init_subclass__()
+        cls.made.append(name)
+
+    def ask(self) -> str:
+        """Ask the model."""
+        raise NotImplementedError
+
+
+class Answers:
+    """The method of a model, in a class that is none."""
+
+    def ask(self) -> str:
+        """Ask the model."""
+        return "an answer"
+
+
+def asked_twice(original: Any) -> Any:
+    """The wrapper of a target that shows that it was passed."""
+
+    def ask(*given: Any) -> str:
+        wrapped, _, args = original.bind(given)
+        return f"{wrapped(*args)}!"
+
+    return ask
+
+
+@pytest.mark.parametrize("base", [Model, type("Plain", (), {"ask": Model.ask})], ids=["hooked", "plain"])
+def test_a_method_is_replaced_in_each_class_that_overrides_it(framework: Any, runtime: Runtime, base: Any) -> None:
+    """In those that are there, in those that come, and in those that have it from elsewhere; afterwards in none."""
+    framework.Model, own = base, vars(base).get("__init_subclass__")
+    old = type("Old", (base,), {"ask": Answers.ask})
+    patches = Patches([OverrideTarget(MODULE, "Model.ask", asked_twice)])
+    patches.install()
+    new, mixed = type("New", (base,), {"ask": Answers.ask}), type("Mixed", (Answers, base), {})
+    heir, other = type("Heir", (new,), {}), type("Other", (new,), {"ask": lambda self: super(other, self).ask()})
+    assert [one().ask() for one in (old, new, mixed, heir)] == ["an answer!"] * 4
+    assert other().ask() == "an answer!!"
+    assert not any("ask" in vars(one) for one in (heir,))
+    assert not is_ours(vars(base)["ask"])
+    patches.install()
+    assert old().ask() == "an answer!"
+    assert patches.restore() == []
+    assert vars(base).get("__init_subclass__") is own
+    assert [vars(one)["ask"] for one in (old, new, mixed)] == [Answers.ask] * 3
+    assert type("After", (base,), {"ask": Answers.ask})().ask() == "an answer"
+
+
+def test_the_hook_of_a_base_class_runs_as_before(framework: Any, runtime: Runtime) -> None:
+    """With its keywords, and once for each class."""
+    framework.Model = Model
+    patches = Patches([OverrideTarget(MODULE, "Model.ask", asked_twice)])
+    patches.install()
+    Model.made.clear()
+
+    class Named(Model, name="named"):
+        ask = Answers.ask
+
+    patches.restore()
+    assert Model.made == ["named"]

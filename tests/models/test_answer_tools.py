@@ -30,11 +30,12 @@ class Found(BaseModel):
 
 
 def answering(asked: Asked) -> Reply:
-    """Read the same file for ever; call the one tool that is demanded; answer where no tool may be called."""
+    """Read the same file for ever; call the one tool that is demanded or left; answer where no tool may be called."""
     if not asked.may_call:
         return Reply("I looked.")
-    is_demanded = asked.choice not in ("auto", "required")
-    return written(call(asked.choice, owner="Ada") if is_demanded else READ)
+    if asked.choice not in ("auto", "required"):
+        return written(call(asked.choice, owner="Ada"))
+    return written(READ if "read_file" in asked.tools else call(*asked.tools, owner="Ada"))
 
 
 def create_agent(server: Server, **options: Any) -> Any:

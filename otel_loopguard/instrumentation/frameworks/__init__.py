@@ -83,7 +83,12 @@ PATCHED_MODULES: Final = {
         "agents.tool",
     ),
     "openai_runner": ("openai.lib.responses_tool_runner",),
-    "pydantic_ai": ("pydantic_ai._tool_manager", "pydantic_ai.agent", "pydantic_ai.tool_manager"),
+    "pydantic_ai": (
+        "pydantic_ai._tool_manager",
+        "pydantic_ai.agent",
+        "pydantic_ai.models",
+        "pydantic_ai.tool_manager",
+    ),
     "semantic_kernel": (
         "semantic_kernel.agents.azure_ai.azure_ai_agent",
         "semantic_kernel.agents.bedrock.bedrock_agent",

@@ -15,6 +15,7 @@ from otel_loopguard.engine.vocabulary import Outcome, ToolCall
 from otel_loopguard.errors import RunStopped
 from otel_loopguard.instrumentation.annotations import hints_of
 from otel_loopguard.instrumentation.content import appended, arguments_of
+from otel_loopguard.instrumentation.models.pydantic_messages import models
 from otel_loopguard.instrumentation.runtime import active_runtime
 from otel_loopguard.instrumentation.targets import (
     MARK,
@@ -120,6 +121,10 @@ def _signals(error: BaseException) -> bool:
     return any(kind.__name__ in _DEFERRALS for kind in type(error).__mro__)
 
 
+def _error() -> type[RunStopped]:
+    return RunStopped
+
+
 CALL = ToolAdapter(
     read=_read,
     answer=_answer,
@@ -128,7 +133,7 @@ CALL = ToolAdapter(
     mark=_mark,
     signals=_signals,
     by_run=True,
-    error=lambda: RunStopped,
+    error=_error,
 )
 
 # --- a call that ends the run, because there are no retries left -------------------------------------------------
@@ -175,6 +180,7 @@ _TARGETS: tuple[Target, ...] = (
             ToolTarget(module, "ToolManager.validate_tool_call", FATAL, CallStyle.ASYNC, fatal=True),
         )
     ),
+    *models(_error),
     RunTarget("pydantic_ai.agent", "Agent.iter", _read_run, CallStyle.CONTEXT, _unfinished),
 )
 

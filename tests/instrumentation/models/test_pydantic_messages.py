@@ -1,0 +1,350 @@
+"""The models of Pydantic AI: its function model, which has no client, is read as a model over a client is."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+pytest.importorskip("pydantic_ai", reason="pydantic-ai is tested in an environment of its own")
+
+from pydantic_ai import Agent, ToolOutput
+from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, TextPart, ToolCallPart, ToolReturnPart
+from pydantic_ai.models.fallback import FallbackModel
+from pydantic_ai.models.function import DeltaToolCall, FunctionModel
+from pydantic_ai.models.wrapper import WrapperModel
+from pydantic_ai.usage import RequestUsage
+
+import otel_loopguard as loopguard
+from otel_loopguard import Ledger, Policy, RunBudgetError, ToolLoopError, semconv
+from otel_loopguard.instrumentation.models import pydantic_messages
+from otel_loopguard.testing import assert_no_trip, guarded
+from tests.models.scripts import Looping, Working, call
+from tests.models.server import Server
+from tests.models.test_ledger import PRICES
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+READS = [call("look", path=name) for name in "abc"]
+
+
+def look(path: str) -> str:
+    """Look at something."""
+    return f"there is {path}. " * 30
+
+
+class Own(FunctionModel):
+    """A model without a client. ``write`` gets the number of a request, and if tools may be called.
+
+    It answers with a text, or with the path of a call.
+    """
+
+    def __init__(self, write: Callable[[int, bool], str], think: Callable[[], None] = lambda: None) -> None:
+        super().__init__(self._whole, stream_function=self._streamed, model_name="gpt-own")
+        self.asked: list[list[ModelMessage]] = []
+        self._write = write
+        self._think = think
+
+    def _whole(self, messages: list[Any], info: Any) -> ModelResponse:
+        written, usage = self._next(messages, info), RequestUsage(input_tokens=10, output_tokens=5, cache_read_tokens=3)
+        if not written.endswith("."):
+            part: Any = ToolCallPart("look", {"path": written}, f"call_{len(self.asked)}x8")
+        elif info.output_tools:
+            part = ToolCallPart(info.output_tools[0].name, {"response": written}, "answer")
+        else:
+            part = TextPart(written)
+        return ModelResponse(parts=[part], usage=usage)
+
+    async def _streamed(self, messages: list[Any], info: Any) -> AsyncIterator[Any]:
+        written = self._next(messages, info)
+        if written.endswith("."):
+            for letter in written:
+                yield letter
+        else:
+            call_id = f"call_{len(self.asked)}x8"
+            yield {0: DeltaToolCall(name="look", json_args=f'{{"path": "{written}"}}', tool_call_id=call_id)}
+
+    def _next(self, messages: list[Any], info: Any) -> str:
+        self.asked.append(messages)
+        self._think()
+        chosen = (info.model_settings or {}).get("tool_choice")
+        return self._write(len(self.asked), bool(info.function_tools) and chosen != "none")
+
+
+def falling_back(write: Callable[[int, bool], str]) -> FallbackModel:
+    """A model that asks two others, in turn."""
+    return FallbackModel(Own(write), Own(write))
+
+
+async def go(model: Any, *, streams: bool = False, task: str = "task-1: look", **options: Any) -> str:
+    """Run an agent over this model."""
+    given = {name: options.pop(name) for name in ("message_history", "model_settings") if name in options}
+    agent: Any = Agent(model, name="helper", tools=[look], retries=20, **options)
+    if not streams:
+        return str((await agent.run(task, **given)).output)
+    async with agent.run_stream(task, **given) as result:
+        return str(await result.get_output())
+
+
+def working(number: int, may_call: bool) -> str:
+    """Look at three things, then answer."""
+    return "abc"[number - 1] if number <= 3 and may_call else "Done."
+
+
+def stuck(_: int, may_call: bool) -> str:
+    """Look at the same thing as long as there are tools."""
+    return "a" if may_call else "I looked."
+
+
+each_way = pytest.mark.parametrize("streams", [False, True], ids=["whole", "streamed"])
+KINDS = {"own": Own, "around": lambda write: WrapperModel(WrapperModel(Own(write))), "falling back": falling_back}
+
+
+@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
+def test_the_ledger_has_what_a_model_tells(kind: Any) -> None:
+    """Requests, calls, tokens and cost; a model around others makes the same request."""
+    prices = Policy(cost_per_million_tokens={"gpt-*": {"input": 2.0, "output": 8.0}})
+    with guarded(prices) as recording, loopguard.turn() as turn:
+        assert asyncio.run(go(kind(working))) == "Done."
+    assert turn.ledger.timeless == Ledger(4, 3, 40, 20, 12, cost=pytest.approx((2 * 40 + 8 * 20) / 1e6))
+    assert_no_trip(recording)
+    assert recording.counted(semconv.METRIC_INTERNAL_ERRORS) == 0
+
+
+@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
+def test_a_streamed_run_has_its_tokens_at_the_end_of_each_stream(kind: Any) -> None:
+    """The function model estimates them; the run's own sum is the measure."""
+
+    async def main() -> Any:
+        agent: Any = Agent(kind(working), tools=[look])
+        async with agent.run_stream("Go on.") as result:
+            await result.get_output()
+        return result.usage() if callable(result.usage) else result.usage
+
+    with guarded() as recording, loopguard.turn() as turn:
+        usage = asyncio.run(main())
+    spent = (turn.ledger.requests, turn.ledger.calls, turn.ledger.input_tokens, turn.ledger.output_tokens)
+    assert spent == (4, 3, usage.input_tokens, usage.output_tokens)
+    assert turn.ledger.unmetered == 0
+    assert recording.counted(semconv.METRIC_INTERNAL_ERRORS) == 0
+
+
+def openai_model(server: Server, *, responses: bool) -> tuple[Any, Any]:
+    """A model over OpenAI's client, and the client."""
+    openai = pytest.importorskip("openai")
+    models, provider = (importlib.import_module(f"pydantic_ai.{name}.openai") for name in ("models", "providers"))
+    client = openai.AsyncOpenAI(base_url=f"{server.url}/v1", api_key="local", max_retries=0)
+    kind = models.OpenAIResponsesModel if responses else models.OpenAIChatModel
+    return kind("gpt-4.1", provider=provider.OpenAIProvider(openai_client=client)), client
+
+
+async def over_client(server: Server, *, responses: bool = True, **options: Any) -> str:
+    pytest.importorskip("pydantic_ai.models.openai")
+    model, client = openai_model(server, responses=responses)
+    async with client:
+        return await go(model, **options)
+
+
+KEPT = {"model_settings": {"openai_previous_response_id": "auto"}}
+
+
+@each_way
+@pytest.mark.parametrize("options", [{}, KEPT, {"responses": False}], ids=["sent", "kept", "chat"])
+def test_over_a_client_the_ledger_has_what_the_provider_has_counted(options: Any, *, streams: bool) -> None:
+    """The request is not read again below; the bodies are equal to those without the guard."""
+    bodies = []
+    for guard in (False, True):
+        with Server(Working(*READS)).running() as server:
+            ask = partial(over_client, server, streams=streams, **options)
+            if not guard:
+                asyncio.run(ask())
+            else:
+                with guarded(Policy(cost_per_million_tokens=PRICES)) as recording, loopguard.turn() as turn:
+                    assert asyncio.run(ask()) == "Done."
+                names = ("prompt", "completion") if "responses" in options else ("input", "output")
+                answers = [one.answer["usage"] for one in server.exchanges]
+                read, written = (sum(one[f"{name}_tokens"] for one in answers) for name in names)
+                cost = pytest.approx((2 * read + 8 * written) / 1e6)
+                known = Ledger(4, 3, read, written, cost=cost)
+                if not pydantic_messages._has_choice() and "responses" not in options:
+                    known = Ledger(4, 3, unmetered=4, unpriced=4)  # with today's price list it finds no tokens
+                assert turn.ledger.timeless == known
+                assert_no_trip(recording)
+        bodies.append(server.bodies())
+    assert bodies[0] == bodies[1]
+
+
+@each_way
+def test_a_stuck_agent_is_told_and_answers_without_tools(*, streams: bool) -> None:
+    """Its last request has a sentence at the last result, and may call nothing."""
+    model = Own(stuck)
+    with guarded() as recording:
+        assert asyncio.run(go(model, streams=streams)) == "I looked."
+    assert recording.outcomes == ["executed", "nudged", *["blocked"] * 7]
+    assert "No tool can be called for this answer" in str(model.asked[-1][-1])
+    assert recording.counted(semconv.METRIC_INTERNAL_ERRORS) == 0
+
+
+def test_an_agent_with_an_answer_tool_answers_by_it() -> None:
+    """The tool of its output stays."""
+    model = Own(stuck)
+    with guarded() as recording:
+        assert asyncio.run(go(model, output_type=ToolOutput(str))) == "I looked."
+    assert recording.outcomes == ["executed", "nudged", *["blocked"] * 7]
+
+
+@each_way
+def test_a_looping_run_over_a_client_answers(*, streams: bool) -> None:
+    """The client sends what the model is told, and the model must not call."""
+    with guarded(), Server(Looping(READS[0])).running() as server:
+        assert asyncio.run(over_client(server, streams=streams)) == "I looked."
+        last = server.exchanges[-1].asked
+    assert server.rejected == []
+    assert last is not None
+    assert not last.may_call
+    assert last.reads("No tool can be called for this answer")
+
+
+@each_way
+def test_a_model_that_calls_without_tools_is_ended(*, streams: bool) -> None:
+    """``ToolLoopError`` leaves the run, and no request is sent after it."""
+    model = Own(lambda *_: "a")
+    with guarded(), pytest.raises(ToolLoopError):
+        asyncio.run(go(model, streams=streams))
+    assert len(model.asked) == 10
+
+
+@each_way
+def test_the_end_of_a_run_is_no_failure_of_one_of_its_models(*, streams: bool) -> None:
+    """A budget ends the run of a model that falls back to another one: neither is asked again."""
+    stubborn = [Own(lambda number, _: f"p{number}") for _ in range(2)]
+    model = FallbackModel(*stubborn, fallback_on=(Exception,))
+    with guarded(Policy(budget={"tree": {"requests": 8}})), pytest.raises(RunBudgetError):
+        asyncio.run(go(model, streams=streams))
+    assert [len(one.asked) for one in stubborn] == [9, 0]
+
+
+def cleared(messages: list[ModelMessage]) -> list[ModelMessage]:
+    """Keep the last result only, as processors do that edit the context."""
+    kept: list[ModelMessage] = []
+    for message in messages:
+        if isinstance(message, ModelRequest) and message is not messages[-1]:
+            parts = [
+                ToolReturnPart(part.tool_name, "[cleared]", part.tool_call_id)
+                if isinstance(part, ToolReturnPart)
+                else part
+                for part in message.parts
+            ]
+            kept.append(ModelRequest(parts=parts))
+        else:
+            kept.append(message)
+    return kept
+
+
+def processed(processor: Any) -> dict[str, Any]:
+    """The option of an agent for a processor of its history."""
+    history = getattr(importlib.import_module("pydantic_ai.capabilities"), "ProcessHistory", None)
+    return {"history_processors": [processor]} if history is None else {"capabilities": [history(processor)]}
+
+
+@each_way
+def test_what_a_processor_has_cleared_is_not_held_against_the_model(*, streams: bool) -> None:
+    """It reads four files, twice."""
+    model = Own(lambda number, _: "abcdabcd"[number - 1] if number <= 8 else "Done.")
+    with guarded(clock=lambda: 0.0) as recording:
+        assert asyncio.run(go(model, streams=streams, **processed(cleared))) == "Done."
+    assert recording.outcomes == ["executed"] * 8
+
+
+@each_way
+def test_the_time_of_a_request_is_the_models(*, streams: bool) -> None:
+    """A model that thinks for a minute does not wait."""
+    now = [0.0]
+
+    def think() -> None:
+        now[0] += 60.0
+
+    with guarded(clock=lambda: now[0]), loopguard.turn() as turn:
+        asyncio.run(go(Own(working, think), streams=streams))
+    assert (turn.ledger.seconds, turn.ledger.model_seconds) == (240.0, 240.0)
+
+
+def test_a_hook_and_a_model_that_answer_each_other_are_ended() -> None:
+    """A program that sends the same text after each answer, with the history of its runs."""
+    model = Own(lambda *_: "All is done, and nothing is left to do.")
+
+    async def harness() -> None:
+        agent, history = Agent(model, tools=[look]), None
+        for _ in range(12):
+            result = await agent.run("The tests do not pass. Go on.", message_history=history)
+            history = result.all_messages()
+
+    with guarded() as recording, pytest.raises(ToolLoopError) as raised:
+        asyncio.run(harness())
+    assert raised.value.mode == "text_repeat"
+    assert recording.counted(semconv.METRIC_TRIPS, loopguard__mode="text_repeat") == 2
+    assert len(model.asked) <= 6
+
+
+def test_a_stream_that_is_left_early_leaves_nothing_behind() -> None:
+    """The program leaves the block at the first word; the next run is read as any."""
+
+    async def main() -> None:
+        agent = Agent(Own(lambda *_: "All is done. That is all."), tools=[look])
+        async with agent.run_stream("Go on.") as result:
+            async for _ in result.stream_text(debounce_by=None):
+                break
+        with loopguard.turn() as turn:
+            await go(Own(working), streams=True)
+        assert turn.ledger.requests == 4
+
+    with guarded() as recording:
+        asyncio.run(main())
+        assert recording.counted(semconv.METRIC_INTERNAL_ERRORS) == 0
+
+
+@each_way
+def test_an_exception_of_a_model_comes_out(*, streams: bool) -> None:
+    """The request was sent, and its usage is unknown."""
+    with guarded(), loopguard.turn() as turn:
+        with pytest.raises(ZeroDivisionError):
+            asyncio.run(go(Own(lambda *_: str(1 / 0)), streams=streams))
+        assert turn.ledger.timeless == Ledger(1, unmetered=1, unpriced=1)
+
+
+@each_way
+def test_a_fault_of_ours_stops_no_run(monkeypatch: pytest.MonkeyPatch, *, streams: bool) -> None:
+    """The request goes out as it is, and the fault is counted."""
+
+    def broken(*_: Any) -> Any:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(pydantic_messages, "_name", broken)
+    with guarded() as recording:
+        assert asyncio.run(go(Own(working), streams=streams)) == "Done."
+        assert recording.counted(semconv.METRIC_INTERNAL_ERRORS) == 4
+
+
+def test_the_span_of_its_own_instrumentation_measures_the_request() -> None:
+    """A model that only makes a span around another is passed over, and ours measures nothing beside it."""
+    instrumented = importlib.import_module("pydantic_ai.models.instrumented")
+    with guarded() as recording, loopguard.turn() as turn:
+        settings = instrumented.InstrumentationSettings(
+            tracer_provider=recording.tracer_provider, meter_provider=recording.meter_provider
+        )
+        asyncio.run(go(instrumented.InstrumentedModel(Own(working), settings)))
+        assert recording.runtime.providers.unmeasured >= {semconv.OPERATION_CHAT}
+    assert turn.ledger.requests == 4
+
+
+def test_a_result_that_is_no_text_takes_a_sentence() -> None:
+    """An object gets one more key, a list one more item; other values become their text."""
+    annotate = pydantic_messages.MESSAGES_OF_AI.annotate
+    found = [annotate(ToolReturnPart("look", content, "x"), {0: "So."}).content for content in ({"a": 1}, [1], 7, "a")]
+    assert found == [{"a": 1, "loopguard": "So."}, [1, "So."], "7\n\nSo.", "a\n\nSo."]
