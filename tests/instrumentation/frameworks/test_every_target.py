@@ -22,10 +22,13 @@ import pytest
 import tests.quiet_vendors  # noqa: F401 - before a framework
 from otel_loopguard.instrumentation.frameworks import FRAMEWORKS
 from otel_loopguard.instrumentation.patching import is_ours
+from otel_loopguard.instrumentation.targets import OverrideTarget
 from otel_loopguard.testing import guarded
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from otel_loopguard.instrumentation.targets import Target
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -50,9 +53,20 @@ def is_there(module: str, path: str) -> bool:
         return False
 
 
+def places(target: Target) -> list[tuple[str, str]]:
+    """The functions that a target has replaced: one, or those of the framework's own subclasses."""
+    if not isinstance(target, OverrideTarget) or not is_there(target.module, target.path):
+        return [(target.module, target.path)]
+    owner, _, name = target.path.rpartition(".")
+    below = [attribute(target.module, owner)]
+    for one in below:
+        below += type.__subclasses__(one)
+    return [(one.__module__, f"{one.__qualname__}.{name}") for one in below[1:] if name in vars(one)]
+
+
 PLACES = [
     place
-    for place in dict.fromkeys((one.module, one.path) for framework in FRAMEWORKS for one in framework.targets)
+    for place in dict.fromkeys(place for one in FRAMEWORKS for target in one.targets for place in places(target))
     if is_there(*place)
 ]
 

@@ -1,0 +1,197 @@
+"""Agents of the OpenAI Agents SDK that run agents: the ledger of the tree, and its budgets."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+pytest.importorskip("agents", reason="openai-agents is tested in an environment of its own")
+
+from agents import Agent, Runner, function_tool
+from agents.items import ModelResponse
+from agents.models.interface import Model
+from agents.usage import Usage
+from openai.types.responses import ResponseFunctionToolCall
+
+import otel_loopguard as loopguard
+from otel_loopguard import Ledger, Policy, RunBudgetError, semconv
+from otel_loopguard.testing import guarded
+from tests.scripted.openai_agents import config, text_message
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from otel_loopguard.guard.turn import Turn
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+class Count:
+    """What the models of a tree were asked, and have written."""
+
+    def __init__(self) -> None:
+        self.requests = 0
+        self.calls = 0
+        self.ids = itertools.count()
+
+    @property
+    def ledger(self) -> Ledger:
+        """The same as a ledger: each request reads ten tokens, and writes five."""
+        return Ledger(self.requests, self.calls, 10 * self.requests, 5 * self.requests, unpriced=self.requests)
+
+
+class Planned(Model):  # type: ignore[misc,unused-ignore]  # the base class is untyped in some versions
+    """Calls one tool with all inputs of a step at once, step by step, and answers then, or if it may call none."""
+
+    def __init__(self, count: Count, tool: str, steps: Sequence[Sequence[str]], *, stubborn: bool = False) -> None:
+        self._count, self._tool, self._steps, self._stubborn = count, tool, steps, stubborn
+        self.results: list[str] = []
+
+    async def get_response(self, *_: Any, **given: Any) -> ModelResponse:
+        """Answer at once."""
+        self._count.requests += 1
+        items = [] if isinstance(given["input"], str) else given["input"]
+        self.results = [str(item["output"]) for item in items if item.get("type") == "function_call_output"]
+        step = next(
+            number
+            for number, passed in enumerate(itertools.accumulate(map(len, [[], *self._steps])))
+            if passed >= len(self.results)
+        )
+        may_call = self._stubborn or given["model_settings"].tool_choice != "none"
+        calls = [self._call(one) for one in self._steps[step]] if may_call and step < len(self._steps) else []
+        self._count.calls += len(calls)
+        usage = Usage(requests=1, input_tokens=10, output_tokens=5, total_tokens=15)
+        return ModelResponse(output=calls or [text_message("Done.")], usage=usage, response_id=None)
+
+    async def stream_response(self, *_: Any, **__: Any) -> Any:
+        """Not used here."""
+        raise NotImplementedError
+        yield
+
+    def _call(self, given: str) -> ResponseFunctionToolCall:
+        arguments, call_id = json.dumps({"input": given}), f"call_{next(self._count.ids)}abcdefgh"
+        return ResponseFunctionToolCall(type="function_call", name=self._tool, arguments=arguments, call_id=call_id)
+
+
+@function_tool
+def look(input: str) -> str:
+    """Look at something."""
+    return f"there is {input}"
+
+
+def asks(agent: Agent[Any], name: str, model: Model) -> Agent[Any]:
+    """Make an agent that has another one as its tool."""
+    return Agent(name=f"boss of {name}", model=model, tools=[agent.as_tool(name, "Ask an agent.")])
+
+
+def fan(count: Count, *, at_once: bool, **options: Any) -> tuple[Agent[Any], Planned]:
+    """Make an agent that asks a helper 60 times, and its model. The helper looks at two things."""
+    helper = Agent(name="helper", model=Planned(count, "look", [["a"], ["b"]], **options), tools=[look])
+    inputs = [f"question {number}" for number in range(60)]
+    model = Planned(count, "ask_helper", [inputs] if at_once else [[one] for one in inputs], **options)
+    return asks(helper, "ask_helper", model), model
+
+
+def tower(count: Count, levels: int, **options: Any) -> Agent[Any]:
+    """Make an agent that asks an agent that asks an agent, so many levels deep."""
+    agent = Agent(name="lowest", model=Planned(count, "look", [["a"]], **options), tools=[look])
+    for level in range(levels):
+        agent = asks(agent, f"ask_{level}", Planned(count, f"ask_{level}", [[f"question {level}"]], **options))
+    return agent
+
+
+def run(agent: Agent[Any]) -> Turn:
+    """Run an agent, and return its turn."""
+    with loopguard.turn() as turn:
+        result = asyncio.run(Runner.run(agent, "Go on.", max_turns=100, run_config=config(tracing_disabled=True)))
+        assert result.final_output == "Done."
+    return turn
+
+
+def of_tree(**accounts: Any) -> Policy:
+    """A policy with a budget of the tree."""
+    return Policy(budget={"tree": accounts})
+
+
+each_way = pytest.mark.parametrize("at_once", [False, True], ids=["one-by-one", "at-once"])
+
+
+@each_way
+def test_the_ledger_has_all_of_60_agents(*, at_once: bool) -> None:
+    """Also of those that run at the same time."""
+    count = Count()
+    with guarded() as recording:
+        turn = run(fan(count, at_once=at_once)[0])
+    assert count.calls == 180
+    assert turn.ledger.timeless == count.ledger._replace(children=60, depth=1)
+    assert not recording.trips
+    assert recording.counted(semconv.METRIC_INTERNAL_ERRORS) == 0
+
+
+@each_way
+def test_one_agent_more_than_the_budget_has_is_refused(*, at_once: bool) -> None:
+    """The model reads how many were started, and answers."""
+    count = Count()
+    agent, model = fan(count, at_once=at_once)
+    with guarded(of_tree(children=12)):
+        turn = run(agent)
+    assert [one == "Done." for one in model.results] == [True] * 12 + [False] * 48
+    assert "12 agents were started for this task, and no more may be" in model.results[12]
+    assert turn.ledger.timeless == count.ledger._replace(calls=36, children=12, depth=1)
+
+
+def test_a_fan_out_ends_at_the_requests_of_its_tree() -> None:
+    """The helpers and their boss are told; the one that is beyond it is asked for an answer, and so is the boss."""
+    count = Count()
+    agent, model = fan(count, at_once=False)
+    with guarded(of_tree(requests=40)) as recording:
+        turn = run(agent)
+    assert turn.ledger.timeless == count.ledger._replace(children=len(model.results), depth=1)
+    assert 40 <= count.requests <= 42
+    assert turn.ended_as == "concluded"
+    assert {(trip.mode, str(trip.action)) for trip in recording.trips} <= {
+        ("run_budget", "nudge"),
+        ("run_budget", "conclude"),
+    }
+
+
+def test_agents_that_never_answer_are_ended() -> None:
+    """Each is ended with its tools withdrawn, and the boss with ``RunBudgetError``."""
+    count = Count()
+    with guarded(of_tree(requests=40)), pytest.raises(RunBudgetError):
+        run(fan(count, at_once=False, stubborn=True)[0])
+    assert count.requests <= 45
+
+
+def test_a_tower_of_agents_has_its_depth() -> None:
+    """Each level is one turn below the other."""
+    count = Count()
+    with guarded() as recording:
+        turn = run(tower(count, 12))
+    assert turn.ledger.timeless == count.ledger._replace(children=12, depth=12)
+    assert not recording.trips
+
+
+def test_a_tower_higher_than_its_budget_is_refused_there() -> None:
+    """The agent at the limit does the task itself."""
+    count = Count()
+    with guarded(of_tree(depth=5)) as recording:
+        turn = run(tower(count, 12))
+    assert turn.ledger.timeless == count.ledger._replace(calls=5, children=5, depth=5)
+    assert recording.outcomes.count("blocked") == 1
+
+
+def test_a_hand_off_is_no_agent_more() -> None:
+    """The next agent goes on in the same turn: its requests are the turn's, and the hand-off is a call."""
+    count = Count()
+    second = Agent(name="second", model=Planned(count, "look", [["a"], ["b"], ["c"]]), tools=[look])
+    first = Agent(name="first", model=Planned(count, "transfer_to_second", [["over"]]), handoffs=[second])
+    with guarded() as recording:
+        turn = run(first)
+    assert Counter(recording.outcomes) == {"executed": turn.ledger.calls}
+    assert turn.ledger.timeless == count.ledger
