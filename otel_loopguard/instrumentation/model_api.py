@@ -104,6 +104,8 @@ class Sent(NamedTuple):
     judged: Callable[[Any, Any], tuple[Any, Any]] | None = None
     """Add the header ``JUDGED`` to the arguments and keywords of the client's method. None if the request goes to a
     provider's own address: providers get nothing that the program did not send."""
+    run_id: str | None = None
+    """The framework's own id of the run that makes the request, where the run is not known by the context."""
 
 
 JUDGED: Final = "x-loopguard-judged"

@@ -140,7 +140,7 @@ class ModelReader:
         request = Request(entries, marks, dialect.read, tools, previous, caller)
         # Only now: the calls of a program whose requests are not read need not be kept.
         self.is_used, self.providers.usage_of = True, self.usage.written_first
-        scope = current_scope() if caller is None else None
+        scope = (self.runs.known(sent.run_id) or current_scope()) if caller is None else None
         if scope is not None and not scope.strong:
             scope = None
         turn = None if scope is None or scope.call is not None else scope.turn

@@ -180,7 +180,8 @@ def _read_request(model: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
         left = dict(changed)
         return tuple(left.pop(name) for name in _PARAMETERS[: len(args)]), left
 
-    return Sent(MESSAGES_OF_AI, body, _name(model), arguments, _listen)
+    run_id = getattr(body["messages"][-1], "run_id", None)
+    return Sent(MESSAGES_OF_AI, body, _name(model), arguments, _listen, run_id=run_id)
 
 
 def _name(model: Any) -> str:

@@ -74,14 +74,17 @@ class Planned(Model):  # type: ignore[misc,unused-ignore]  # the base class is u
         yield
 
     def _call(self, given: str) -> ResponseFunctionToolCall:
-        arguments, call_id = json.dumps({"input": given}), f"call_{next(self._count.ids)}abcdefgh"
+        arguments, call_id = (
+            json.dumps({"task" if self._tool == "look" else "input": given}),
+            f"call_{next(self._count.ids)}abcdefgh",
+        )
         return ResponseFunctionToolCall(type="function_call", name=self._tool, arguments=arguments, call_id=call_id)
 
 
 @function_tool
-def look(input: str) -> str:
+def look(task: str) -> str:
     """Look at something."""
-    return f"there is {input}"
+    return f"there is {task}"
 
 
 def asks(agent: Agent[Any], name: str, model: Model) -> Agent[Any]:
