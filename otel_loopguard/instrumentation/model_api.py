@@ -108,6 +108,22 @@ class Sent(NamedTuple):
     """The framework's own id of the run that makes the request, where the run is not known by the context."""
 
 
+def as_body(
+    names: Sequence[str], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[Body, Callable[[Body], tuple[tuple[Any, ...], dict[str, Any]]]]:
+    """Return the request of a method that takes its parts as parameters, and ``Sent.arguments`` for it.
+
+    ``names``: of the first parameters, which may be given by their place.
+    """
+
+    def arguments(changed: Body) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        left = dict(changed)
+        named = [left.pop(name) for name in names[: len(args)]]
+        return (*named, *args[len(names) :]), left
+
+    return {**dict(zip(names, args, strict=False)), **kwargs}, arguments
+
+
 JUDGED: Final = "x-loopguard-judged"
 """The header of a request whose calls were judged in the process that sends it: a gateway judges none of them."""
 

@@ -18,14 +18,12 @@ from otel_loopguard.instrumentation.model_request import (
 )
 from otel_loopguard.instrumentation.models.error_classes import error_class
 from otel_loopguard.instrumentation.models.fields import count, field, sequence
-from otel_loopguard.instrumentation.models.streams import Tapped
+from otel_loopguard.instrumentation.models.streams import tapped
 from otel_loopguard.instrumentation.targets import CallTarget
 from otel_loopguard.turns.messages import Message, Reply, WrittenCall, WrittenResult, plain_text, unmarked
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-
-    from otel_loopguard.instrumentation.model_api import Listener
 
 # --- requests ----------------------------------------------------------------------------------------------------
 
@@ -201,14 +199,7 @@ def _read_request(instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) 
         return args, {**kwargs, "request_dict": changed}
 
     model = path.rpartition("/")[2].partition(":")[0]
-    return Sent(GENERATE_CONTENT, body, model, arguments, _listen)
-
-
-def _listen(reply: Any, listener: Listener) -> Any:
-    if hasattr(reply, "__next__") or hasattr(reply, "__anext__"):
-        return Tapped(reply, listener)
-    listener.whole(reply)
-    return reply
+    return Sent(GENERATE_CONTENT, body, model, arguments, tapped)
 
 
 CLIENT = ModelClient(

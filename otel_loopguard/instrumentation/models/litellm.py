@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from otel_loopguard.instrumentation.model_api import JUDGED, ModelClient, Sent, may_be_proxy
+from otel_loopguard.instrumentation.model_api import JUDGED, ModelClient, Sent, as_body, may_be_proxy
 from otel_loopguard.instrumentation.model_request import async_request_wrapper, request_wrapper
 from otel_loopguard.instrumentation.models.anthropic import MESSAGES
 from otel_loopguard.instrumentation.models.error_classes import litellm_error_class
@@ -22,13 +22,7 @@ def _reader(dialect: Dialect, *names: str) -> Read:
     """Return the reader of a function whose first parameters have these names. The request is its keywords."""
 
     def read(instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Sent:
-        body = {**dict(zip(names, args, strict=False)), **kwargs}
-
-        def arguments(changed: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
-            left = dict(changed)
-            named = [left.pop(name) for name in names[: len(args)]]
-            return (*named, *args[len(names) :]), left
-
+        body, arguments = as_body(names, args, kwargs)
         address = body.get("api_base") or body.get("base_url")
         judged = _judged if isinstance(address, str) and may_be_proxy(address) else None
         return Sent(dialect, body, str(body.get("model", "")), arguments, _listen, judged)

@@ -136,7 +136,7 @@ def _text(reply: Any) -> str:
     return plain_text(field(message, "reasoning_content") or field(message, "content"))
 
 
-class _Pieces:
+class CallPieces:
     """The calls of a streamed reply: the arguments come in pieces, and only the first one has id and name."""
 
     def __init__(self) -> None:
@@ -146,17 +146,19 @@ class _Pieces:
         self._usage: Any = None
 
     def add(self, chunk: Any) -> None:
+        """Take one chunk."""
         self._usage = field(chunk, "usage") or self._usage
         for choice in sequence(field(chunk, "choices")):
             delta, place = field(choice, "delta"), field(choice, "index")
             for piece in sequence(field(delta, "tool_calls")):
                 function = field(piece, "function") or field(piece, "custom")
-                self._add((place, field(piece, "index")), field(piece, "id"), function)
+                self.piece((place, field(piece, "index")), field(piece, "id"), function)
             function = field(delta, "function_call")
             if function is not None:
-                self._add((place, None), None, function)
+                self.piece((place, None), None, function)
 
-    def _add(self, place: Any, call_id: str | None, function: Any) -> None:
+    def piece(self, place: Any, call_id: str | None, function: Any) -> None:
+        """Take a piece of a call. ``place``: the same for all pieces of one call, if they do not all have its id."""
         call = self._open.get(place)
         # Some providers give all calls of a reply the same index.
         if call is None or (call_id and call.id and call_id != call.id):
@@ -166,10 +168,14 @@ class _Pieces:
         call.name = field(function, "name") or call.name
         call.pieces.append(_written(function) or "")
 
-    def reply(self) -> Reply:
+    def calls(self) -> list[WrittenCall]:
+        """Return the calls so far."""
         calls = [call for call in self._calls if call.name]
-        written = (WrittenCall(call.id, call.name, arguments_of("".join(call.pieces))) for call in calls)
-        return _reply_of(written, self._usage)
+        return [WrittenCall(call.id, call.name, arguments_of("".join(call.pieces))) for call in calls]
+
+    def reply(self) -> Reply:
+        """Return the reply of all chunks."""
+        return _reply_of(self.calls(), self._usage)
 
 
 class _Call:
@@ -193,7 +199,7 @@ CHAT = Dialect(
     demands=demands_call,
     only=_only,
     reply=_reply,
-    collector=_Pieces,
+    collector=CallPieces,
     text=_text,
     provider="openai",
 )

@@ -40,6 +40,14 @@ class Tapped:
         return getattr(self._iterator, name)
 
 
+def tapped(reply: Any, listener: Listener) -> Any:
+    """Return the reply for the program, an iterator as a ``Tapped`` one. The listener gets a whole reply at once."""
+    if hasattr(reply, "__next__") or hasattr(reply, "__anext__"):
+        return Tapped(reply, listener)
+    listener.whole(reply)
+    return reply
+
+
 def _next(read: Callable[[], Any], stream: Any, listener: Listener) -> Any:
     try:
         chunk = read()
