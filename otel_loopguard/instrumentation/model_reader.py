@@ -174,12 +174,6 @@ class ModelReader:
             see(one.turn)
         return Exchange(self, sent, request, scope, one, delta)
 
-    def see_span(self, operation: str) -> None:
-        """Note if another instrumentation has a span around this request, or the same one below: it measures them."""
-        around = getattr(trace.get_current_span(), "attributes", None)
-        if around and around.get(semconv.OPERATION_NAME) == operation:
-            self.providers.unmeasured.add(operation)
-
     def executed(self, turn: Turn, call: ToolCall, decision: Decision) -> None:
         """Note a call that its executor has judged: its result in the next request is not counted again."""
         record = decision.record
@@ -625,7 +619,7 @@ class Exchange:
         if one is not None:
             args, kwargs = self._decided(one, error, args, kwargs)
         self._thinking = None if turn is None else Thinking(self._reader.guard.clock, turn)
-        self._reader.see_span(self._sent.dialect.operation)
+        self._see_span(self._sent.dialect.operation)
         self._stopped = error
         if one is not None:
             one.thinking = self._thinking
@@ -636,6 +630,23 @@ class Exchange:
             is_compacted = self._delta is not None and self._delta.is_compacted
             self._spend(REQUEST_SENT.plus(COMPACTED) if is_compacted else REQUEST_SENT)
         return args, kwargs
+
+    def pass_on(self, sent: Sent, args: Any, kwargs: Any) -> tuple[Any, Any]:
+        """Return the arguments and keywords of a client's method that sends this request to where it goes."""
+        self._see_span(sent.dialect.operation)
+        return self._marked(sent, args, kwargs) if self._list is not None else (args, kwargs)
+
+    def _marked(self, sent: Sent, args: Any, kwargs: Any) -> tuple[Any, Any]:
+        """Tell a gateway that the calls of the request are judged, if they are."""
+        if sent.judged is None or self._reader.guard.policy.action <= Action.OBSERVE:
+            return args, kwargs
+        return sent.judged(args, kwargs)
+
+    def _see_span(self, operation: str) -> None:
+        """Measure no such requests any more if another instrumentation has a span around this one."""
+        around = getattr(trace.get_current_span(), "attributes", None)
+        if around and around.get(semconv.OPERATION_NAME) == operation:
+            self._reader.providers.unmeasured.add(self._sent.dialect.operation)
 
     def _repeated(self) -> ConversationTexts | None:
         """Return the texts of the conversation if a check of the policy finds a loop in them, else None."""
@@ -699,12 +710,10 @@ class Exchange:
                 self._reader.ended(one, ended)
         if ended is not None:
             raise ended.with_traceback(None) from None
-        body, judged = self._changed(one, self._sent.dialect, self._sent.body), self._sent.judged
+        body = self._changed(one, self._sent.dialect, self._sent.body)
         if body is not self._sent.body:
             args, kwargs = self._sent.arguments(body)
-        if judged is not None and self._reader.guard.policy.action > Action.OBSERVE:
-            args, kwargs = judged(args, kwargs)
-        return args, kwargs
+        return self._marked(self._sent, args, kwargs)
 
     def _changed(self, one: MessageList, dialect: Dialect, body: Body) -> Body:
         """Return the request as it is to be sent; the program's own, if nothing is to be changed."""

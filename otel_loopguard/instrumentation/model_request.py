@@ -10,8 +10,6 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final
 from weakref import ref
 
-from otel_loopguard import semconv
-from otel_loopguard.instrumentation.model_boundary import note_read
 from otel_loopguard.instrumentation.runtime import active_runtime
 from otel_loopguard.interrupts import pass_interrupt
 from otel_loopguard.turns.gc_safety import garbage_collector
@@ -40,9 +38,11 @@ class _Sending:
     a task that the client began has a copy of it; neither is below the method once that has ended.
     """
 
-    __slots__ = ("__weakref__", "runs")
+    __slots__ = ("__weakref__", "exchange", "runs")
 
-    def __init__(self) -> None:
+    def __init__(self, exchange: Exchange | None = None) -> None:
+        self.exchange = exchange
+        """The request; None if a gateway has read it."""
         self.runs = True
 
 
@@ -59,9 +59,13 @@ def own() -> None:
 
 def is_owned() -> bool:
     """Return True below a client's method whose request is read."""
+    return _above() is not None
+
+
+def _above() -> _Sending | None:
     known = _owner.get()
     sending = None if known is None else known()
-    return sending is not None and sending.runs
+    return sending if sending is not None and sending.runs else None
 
 
 def request_wrapper(read: Read, error: ErrorOf) -> Callable[[Original], Callable[..., Any]]:
@@ -72,11 +76,12 @@ def request_wrapper(read: Read, error: ErrorOf) -> Callable[[Original], Callable
             wrapped, instance, args = original.bind(given)
             opened = _open(read, instance, args, kwargs)
             if opened is None:
+                args, kwargs = _passed_on(read, instance, args, kwargs)
                 return wrapped(*args, **kwargs)
             with opened.shield("model.judge"):
                 opened.judge_calls()
             args, kwargs = _prepared(opened, error, args, kwargs)
-            sending, token = _Sending(), None
+            sending, token = _Sending(opened), None
             try:
                 token = _below(sending)
                 reply = wrapped(*args, **kwargs)
@@ -103,11 +108,12 @@ def async_request_wrapper(read: Read, error: ErrorOf) -> Callable[[Original], Ca
             wrapped, instance, args = original.bind(given)
             opened = _open(read, instance, args, kwargs)
             if opened is None:
+                args, kwargs = _passed_on(read, instance, args, kwargs)
                 return await wrapped(*args, **kwargs)
             with opened.shield("model.judge"):
                 await opened.ajudge_calls()
             args, kwargs = _prepared(opened, error, args, kwargs)
-            sending, token = _Sending(), None
+            sending, token = _Sending(opened), None
             try:
                 token = _below(sending)
                 reply = await wrapped(*args, **kwargs)
@@ -134,13 +140,13 @@ def generator_request_wrapper(read: Read, error: ErrorOf) -> Callable[[Original]
             wrapped, instance, args = original.bind(given)
             opened = _open(read, instance, args, kwargs)
             if opened is None:
+                args, kwargs = _passed_on(read, instance, args, kwargs)
                 yield from wrapped(*args, **kwargs)
                 return
             with opened.shield("model.judge"):
                 opened.judge_calls()
             args, kwargs = _prepared(opened, error, args, kwargs)
-            # Not owned: code of the program runs between the chunks.
-            yield from _heard(opened, wrapped(*args, **kwargs))
+            yield from _heard(opened, _Steps(wrapped(*args, **kwargs), _Sending(opened)))
 
         return request
 
@@ -155,12 +161,13 @@ def async_generator_request_wrapper(read: Read, error: ErrorOf) -> Callable[[Ori
             wrapped, instance, args = original.bind(given)
             opened = _open(read, instance, args, kwargs)
             if opened is None:
+                args, kwargs = _passed_on(read, instance, args, kwargs)
                 source = wrapped(*args, **kwargs)
             else:
                 with opened.shield("model.judge"):
                     await opened.ajudge_calls()
                 args, kwargs = _prepared(opened, error, args, kwargs)
-                source = _heard(opened, _Steps(wrapped(*args, **kwargs), _Sending()))
+                source = _heard(opened, _Steps(wrapped(*args, **kwargs), _Sending(opened)))
             try:
                 async for chunk in source:
                     yield chunk
@@ -200,13 +207,14 @@ class _RequestContext(AbstractAsyncContextManager[Any]):
         self._error = error
         self._wrapped = wrapped
         self._given = given
-        self._sending = _Sending()
+        self._sending = _Sending()  # its request is not known yet
         self._manager: Any = None
 
     async def __aenter__(self) -> Any:
         instance, args, kwargs = self._given
         opened = _open(self._read, instance, args, kwargs)
         if opened is None:
+            args, kwargs = _passed_on(self._read, instance, args, kwargs)
             self._manager = self._wrapped(*args, **kwargs)
             return await self._manager.__aenter__()
         with opened.shield("model.judge"):
@@ -214,7 +222,7 @@ class _RequestContext(AbstractAsyncContextManager[Any]):
         args, kwargs = _prepared(opened, self._error, args, kwargs)
         self._manager, token = self._wrapped(*args, **kwargs), None
         try:
-            token = _below(self._sending)
+            self._sending.exchange, token = opened, _below(self._sending)
             return _heard(opened, await self._manager.__aenter__())
         except BaseException:
             with opened.shield("model.failed"):
@@ -232,14 +240,24 @@ class _RequestContext(AbstractAsyncContextManager[Any]):
 
 
 class _Steps:
-    """An async iterator. A request that is made in one of its steps, but not between them, is the one it belongs to."""
+    """A plain or async iterator. A request made in one of its steps, but not between them, is the one it belongs to."""
 
     def __init__(self, source: Any, sending: _Sending) -> None:
         self._source = source
         self._sending = sending
 
-    def __aiter__(self) -> Self:
+    def __iter__(self) -> Self:
         return self
+
+    __aiter__ = __iter__
+
+    def __next__(self) -> Any:
+        token = None
+        try:
+            token = _below(self._sending)
+            return next(self._source)
+        finally:
+            _disown(token)
 
     async def __anext__(self) -> Any:
         token = None
@@ -285,13 +303,22 @@ def _open(read: Read, instance: Any, args: Any, kwargs: Any) -> Exchange | None:
         return None
     with runtime.shield("model.read"):
         if is_owned():
-            runtime.reader.see_span(semconv.OPERATION_CHAT)
             return None
         sent = read(instance, args, kwargs)
         if sent is not None:
-            note_read()
             return runtime.reader.open(sent)
     return None
+
+
+def _passed_on(read: Read, instance: Any, args: Any, kwargs: Any) -> tuple[Any, Any]:
+    """Return the arguments and keywords of a method below the one that has read the request."""
+    sending = _above()
+    if sending is not None and sending.exchange is not None:
+        with sending.exchange.shield("model.pass"):
+            sent = read(instance, args, kwargs)
+            if sent is not None:
+                return sending.exchange.pass_on(sent, args, kwargs)
+    return args, kwargs
 
 
 def _prepared(opened: Exchange, error: ErrorOf, args: Any, kwargs: Any) -> tuple[Any, Any]:

@@ -45,6 +45,10 @@ class Exchange:
             return args, kwargs
         return self.sent.arguments(self._recorder.change(self.sent))
 
+    def pass_on(self, sent: Sent, args: Any, kwargs: Any) -> tuple[Any, Any]:
+        """Change nothing below."""
+        return args, kwargs
+
     def listen(self, reply: Any) -> Any:
         """Listen as the dialect does."""
         return self.sent.listen(reply, self)
