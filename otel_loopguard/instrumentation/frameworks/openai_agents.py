@@ -390,7 +390,8 @@ FRAMEWORK = Framework(
     _TARGETS,
     title="OpenAI Agents SDK",
     notes="hand-offs are calls and stay in the turn, "
-    "agents as tools are child turns; computer, shell and apply-patch tools are not covered",
+    "agents as tools are child turns; the requests of every `Model` are read; "
+    "computer, shell and apply-patch tools are not covered",
     modules=("agents",),
     versions={
         # Before 0.10.5 nothing reports the failure of a tool. 0.10 to 0.13 do not import with the newest openai 2.x.

@@ -189,7 +189,8 @@ FRAMEWORK = Framework(
     _TARGETS,
     native_scopes=("pydantic-ai",),
     title="Pydantic AI",
-    notes="its own instrumentation makes the `execute_tool` span while it is on",
+    notes="the requests of every `Model` are read; "
+    "its own instrumentation makes the `execute_tool` span while it is on",
     modules=("pydantic_ai",),
     versions={
         # Calls are guarded from 1.63 on; the last made-up call of a run has its span from 1.90 on.

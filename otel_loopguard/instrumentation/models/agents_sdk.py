@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
+from otel_loopguard import semconv
 from otel_loopguard.instrumentation.model_api import Sent
 from otel_loopguard.instrumentation.model_request import async_generator_request_wrapper, async_request_wrapper
 from otel_loopguard.instrumentation.models.fields import sequence
@@ -24,6 +25,8 @@ _PARAMETERS: Final = (
 )  # fmt: skip
 _NAMED_BY_PROVIDER: Final = ("hosted_mcp", "tool_search")
 """Tools that stand for others, whose names are known to the provider only."""
+
+_MOST_AROUND: Final = 8
 
 # --- requests ----------------------------------------------------------------------------------------------------
 
@@ -70,6 +73,9 @@ AGENTS = replace(
     reply=_reply,
 )
 
+OTHERS = replace(AGENTS, provider=semconv.UNKNOWN_PROVIDER)
+"""For a model that is not OpenAI's."""
+
 # --- the methods of a model --------------------------------------------------------------------------------------
 
 
@@ -80,14 +86,20 @@ def _read(model: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Sent:
         left = dict(changed)
         return tuple(left.pop(name) for name in _PARAMETERS[: len(args)]), left
 
-    return Sent(AGENTS, body, _name(model), arguments, _listen)
+    asks = _innermost(model)
+    is_openai = any(kind.__module__.startswith("agents.models.openai") for kind in type(asks).__mro__)
+    name = getattr(asks, "model", None)
+    return Sent(AGENTS if is_openai else OTHERS, body, name if isinstance(name, str) else "", arguments, _listen)
 
 
-def _name(model: Any) -> str:
-    """Return the name of a model, also of one that a model of the program wraps."""
-    while model is not None and not isinstance(model, str):
-        model = getattr(model, "model", None)
-    return model or ""
+def _innermost(model: Any) -> Any:
+    """Return the model that asks, below the models of the program that wrap it."""
+    for _ in range(_MOST_AROUND):
+        inner = getattr(model, "model", None)
+        if inner is None or isinstance(inner, str):
+            break
+        model = inner
+    return model
 
 
 def _listen(reply: Any, listener: Listener) -> Any:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import cache
+from functools import cache, lru_cache, partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
+from otel_loopguard import semconv
 from otel_loopguard.instrumentation.content import arguments_of
 from otel_loopguard.instrumentation.model_api import Dialect, Sent
 from otel_loopguard.instrumentation.model_request import async_request_wrapper, context_request_wrapper, in_steps
@@ -101,10 +102,17 @@ def _has_choice() -> bool:
     return "tool_choice" in import_module("pydantic_ai.settings").ModelSettings.__annotations__
 
 
-def _withdraw(body: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Leave the tools that are the answer: where a call is demanded, the model has to call one of them."""
+def _withdraw(body: Mapping[str, Any], *, needs_tools: bool) -> Mapping[str, Any]:
+    """Leave the tools that are the answer: where a call is demanded, the model has to call one of them.
+
+    ``needs_tools``: the provider rejects results of tools if none is declared.
+    """
+    if _tools(body) == frozenset():
+        return body
     if _has_choice():
         return {**body, "model_settings": {**(body["model_settings"] or {}), "tool_choice": "none"}}
+    if needs_tools:
+        return body
     return {**body, "model_request_parameters": replace(body["model_request_parameters"], function_tools=[])}
 
 
@@ -158,12 +166,33 @@ MESSAGES_OF_AI = Dialect(
     previous=lambda body: None,  # all messages are here, also those that the provider keeps
     annotate=_annotate,
     replace=_replaced,
-    withdraw=lambda body: _withdraw(body) if _tools(body) != frozenset() else body,
+    withdraw=partial(_withdraw, needs_tools=False),
     demands=_demands,
-    only=lambda body, tool: _withdraw(body),
+    only=lambda body, tool: _withdraw(body, needs_tools=False),
     reply=_reply,
     collector=_Streamed,
 )
+
+_PROVIDERS: Final = {
+    "bedrock": "aws.bedrock", "google": "gcp.gemini", "google-gla": "gcp.gemini", "google-cloud": "gcp.vertex_ai",
+    "google-vertex": "gcp.vertex_ai", "mistral": "mistral_ai", "xai": "x_ai", "grok": "x_ai",
+}  # fmt: skip
+"""The framework's names of providers whose names in the GenAI conventions differ."""
+_NEED_TOOLS: Final = ("anthropic", "bedrock")
+
+
+@lru_cache(maxsize=64)
+def _dialect_of(system: str) -> Dialect:
+    provider, needs_tools = _PROVIDERS.get(system, system), system in _NEED_TOOLS
+    is_google = provider.startswith("gcp.")
+    return replace(
+        MESSAGES_OF_AI,
+        withdraw=partial(_withdraw, needs_tools=needs_tools),
+        only=lambda body, tool: _withdraw(body, needs_tools=needs_tools),
+        operation=semconv.OPERATION_GENERATE_CONTENT if is_google else semconv.OPERATION_CHAT,
+        provider=provider,
+    )
+
 
 # --- the methods of a model --------------------------------------------------------------------------------------
 
@@ -181,13 +210,13 @@ def _read_request(model: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
         return tuple(left.pop(name) for name in _PARAMETERS[: len(args)]), left
 
     run_id = getattr(body["messages"][-1], "run_id", None)
-    return Sent(MESSAGES_OF_AI, body, _name(model), arguments, _listen, run_id=run_id)
+    name = "" if hasattr(model, "models") else model.model_name  # its reply names the one of them that was asked
+    return Sent(_dialect_of(_system(model)), body, name, arguments, _listen, run_id=run_id)
 
 
-def _name(model: Any) -> str:
-    """Return the name of a model; "" for one that asks one of several models, which its reply names."""
-    name = str(model.model_name)
-    return "" if hasattr(model, "models") else name
+def _system(model: Any) -> str:
+    """Return the framework's name of the provider; that of the first of several models."""
+    return str(model.models[0].system if hasattr(model, "models") else model.system)
 
 
 def _listen(reply: Any, listener: Listener) -> Any:

@@ -318,7 +318,7 @@ def test_a_fault_of_ours_stops_no_run(monkeypatch: pytest.MonkeyPatch, *, stream
     def broken(*_: Any) -> Any:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(agents_sdk, "_name", broken)
+    monkeypatch.setattr(agents_sdk, "_innermost", broken)
     with guarded() as recording:
         assert asyncio.run(go(Own(working), streams=streams)) == "Done."
         assert recording.counted(semconv.METRIC_INTERNAL_ERRORS) == 4

@@ -13,9 +13,11 @@ pytest.importorskip("pydantic_ai", reason="pydantic-ai is tested in an environme
 
 from pydantic_ai import Agent, ToolOutput
 from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, TextPart, ToolCallPart, ToolReturnPart
+from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.models.fallback import FallbackModel
 from pydantic_ai.models.function import DeltaToolCall, FunctionModel
 from pydantic_ai.models.wrapper import WrapperModel
+from pydantic_ai.tools import ToolDefinition
 from pydantic_ai.usage import RequestUsage
 
 import otel_loopguard as loopguard
@@ -325,7 +327,7 @@ def test_a_fault_of_ours_stops_no_run(monkeypatch: pytest.MonkeyPatch, *, stream
     def broken(*_: Any) -> Any:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(pydantic_messages, "_name", broken)
+    monkeypatch.setattr(pydantic_messages, "_system", broken)
     with guarded() as recording:
         assert asyncio.run(go(Own(working), streams=streams)) == "Done."
         assert recording.counted(semconv.METRIC_INTERNAL_ERRORS) == 4
@@ -348,3 +350,22 @@ def test_a_result_that_is_no_text_takes_a_sentence() -> None:
     annotate = pydantic_messages.MESSAGES_OF_AI.annotate
     found = [annotate(ToolReturnPart("look", content, "x"), {0: "So."}).content for content in ({"a": 1}, [1], 7, "a")]
     assert found == [{"a": 1, "loopguard": "So."}, [1, "So."], "7\n\nSo.", "a\n\nSo."]
+
+
+@pytest.mark.parametrize(("system", "left"), [("openai", 0), ("function", 0), ("anthropic", 1), ("bedrock", 1)])
+def test_where_tools_cannot_be_withheld_they_are_left_out(
+    monkeypatch: pytest.MonkeyPatch, system: str, left: int
+) -> None:
+    """In old versions; not where the provider rejects results of tools that are not declared."""
+    monkeypatch.setattr(pydantic_messages, "_has_choice", lambda: False)
+    declared = ModelRequestParameters(function_tools=[ToolDefinition(name="look")])
+    body = {"messages": [], "model_settings": None, "model_request_parameters": declared}
+    withdrawn = pydantic_messages._dialect_of(system).withdraw(body)
+    assert len(withdrawn["model_request_parameters"].function_tools) == left
+
+
+def test_providers_have_the_names_of_the_conventions() -> None:
+    """A model that falls back has the first one's."""
+    assert pydantic_messages._dialect_of("bedrock").provider == "aws.bedrock"
+    assert pydantic_messages._dialect_of("google-gla").operation == semconv.OPERATION_GENERATE_CONTENT
+    assert pydantic_messages._system(falling_back(working)) == "function"
