@@ -6,17 +6,16 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from otel_loopguard import semconv
-from otel_loopguard.instrumentation.model_api import Sent
+from otel_loopguard.instrumentation.model_api import Sent, as_body
 from otel_loopguard.instrumentation.model_request import async_generator_request_wrapper, async_request_wrapper
 from otel_loopguard.instrumentation.models.fields import sequence
 from otel_loopguard.instrumentation.models.openai_responses import RESPONSES
-from otel_loopguard.instrumentation.models.streams import Tapped
+from otel_loopguard.instrumentation.models.streams import tapped
 from otel_loopguard.instrumentation.targets import OverrideTarget
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from otel_loopguard.instrumentation.model_api import Listener
     from otel_loopguard.instrumentation.model_request import ErrorOf
     from otel_loopguard.turns.messages import Reply
 
@@ -80,16 +79,11 @@ OTHERS = replace(AGENTS, provider=semconv.UNKNOWN_PROVIDER)
 
 
 def _read(model: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Sent:
-    body = {**dict(zip(_PARAMETERS, args, strict=False)), **kwargs}
-
-    def arguments(changed: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        left = dict(changed)
-        return tuple(left.pop(name) for name in _PARAMETERS[: len(args)]), left
-
+    body, arguments = as_body(_PARAMETERS, args, kwargs)
     asks = _innermost(model)
     is_openai = any(kind.__module__.startswith("agents.models.openai") for kind in type(asks).__mro__)
     name = getattr(asks, "model", None)
-    return Sent(AGENTS if is_openai else OTHERS, body, name if isinstance(name, str) else "", arguments, _listen)
+    return Sent(AGENTS if is_openai else OTHERS, body, name if isinstance(name, str) else "", arguments, tapped)
 
 
 def _innermost(model: Any) -> Any:
@@ -100,13 +94,6 @@ def _innermost(model: Any) -> Any:
             break
         model = inner
     return model
-
-
-def _listen(reply: Any, listener: Listener) -> Any:
-    if hasattr(reply, "__anext__"):
-        return Tapped(reply, listener)
-    listener.whole(reply)
-    return reply
 
 
 def models(error: ErrorOf) -> tuple[OverrideTarget, ...]:

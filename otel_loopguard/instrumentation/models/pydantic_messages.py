@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from otel_loopguard import semconv
 from otel_loopguard.instrumentation.content import arguments_of
-from otel_loopguard.instrumentation.model_api import Dialect, Sent
+from otel_loopguard.instrumentation.model_api import Dialect, Sent, as_body
 from otel_loopguard.instrumentation.model_request import async_request_wrapper, context_request_wrapper, in_steps
 from otel_loopguard.instrumentation.models.fields import count, field, sequence
 from otel_loopguard.instrumentation.models.streams import Tapped
@@ -203,12 +203,7 @@ _ABOVE: Final = ("pydantic_ai.durable_exec", "pydantic_ai.models.instrumented")
 def _read_request(model: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Sent | None:
     if type(model).__module__.startswith(_ABOVE):
         return None
-    body = {**dict(zip(_PARAMETERS, args, strict=False)), **kwargs}
-
-    def arguments(changed: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        left = dict(changed)
-        return tuple(left.pop(name) for name in _PARAMETERS[: len(args)]), left
-
+    body, arguments = as_body(_PARAMETERS, args, kwargs)
     run_id = getattr(body["messages"][-1], "run_id", None)
     name = "" if hasattr(model, "models") else model.model_name  # its reply names the one of them that was asked
     return Sent(_dialect_of(_system(model)), body, name, arguments, _listen, run_id=run_id)

@@ -23,6 +23,7 @@ from openai.types.responses.response_usage import InputTokensDetails, OutputToke
 
 import otel_loopguard as loopguard
 from otel_loopguard import Ledger, Policy, RunBudgetError, ToolLoopError, semconv
+from otel_loopguard.instrumentation.model_api import JUDGED
 from otel_loopguard.instrumentation.models import agents_sdk
 from otel_loopguard.testing import assert_no_trip, guarded
 from tests.models.scripts import Looping, Working, call
@@ -335,10 +336,11 @@ def test_an_answer_for_a_program_that_demands_calls() -> None:
 
 
 def test_a_looping_run_over_a_client_gets_the_choice_none() -> None:
-    """As where the client was read: the tools stay declared."""
+    """The tools stay declared, and a gateway at the client's address is told that the calls are judged."""
     with guarded(), Server(Looping(READS[0])).running() as server:
         assert asyncio.run(over_client(server, responses=True)) == "I looked."
         last = server.bodies()[-1]
+        assert {one.headers.get(JUDGED) for one in server.exchanges} == {"1"}
     assert b'"tool_choice":"none"' in last
     assert b'"name":"look"' in last
 

@@ -22,11 +22,11 @@ from pydantic_ai.usage import RequestUsage
 
 import otel_loopguard as loopguard
 from otel_loopguard import Ledger, Policy, RunBudgetError, ToolLoopError, semconv
+from otel_loopguard.instrumentation.model_api import JUDGED
 from otel_loopguard.instrumentation.models import pydantic_messages
 from otel_loopguard.testing import assert_no_trip, guarded
 from tests.models.scripts import Looping, Working, call
 from tests.models.server import Server
-from tests.models.test_ledger import PRICES
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 READS = [call("look", path=name) for name in "abc"]
+PRICED = Policy(cost_per_million_tokens={"gpt-*": {"input": 2.0, "output": 8.0}})
 
 
 def look(path: str) -> str:
@@ -111,8 +112,7 @@ KINDS = {"own": Own, "around": lambda write: WrapperModel(WrapperModel(Own(write
 @pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
 def test_the_ledger_has_what_a_model_tells(kind: Any) -> None:
     """Requests, calls, tokens and cost; a model around others makes the same request."""
-    prices = Policy(cost_per_million_tokens={"gpt-*": {"input": 2.0, "output": 8.0}})
-    with guarded(prices) as recording, loopguard.turn() as turn:
+    with guarded(PRICED) as recording, loopguard.turn() as turn:
         assert asyncio.run(go(kind(working))) == "Done."
     assert turn.ledger.timeless == Ledger(4, 3, 40, 20, 12, cost=pytest.approx((2 * 40 + 8 * 20) / 1e6))
     assert_no_trip(recording)
@@ -167,7 +167,7 @@ def test_over_a_client_the_ledger_has_what_the_provider_has_counted(options: Any
             if not guard:
                 asyncio.run(ask())
             else:
-                with guarded(Policy(cost_per_million_tokens=PRICES)) as recording, loopguard.turn() as turn:
+                with guarded(PRICED) as recording, loopguard.turn() as turn:
                     assert asyncio.run(ask()) == "Done."
                 names = ("prompt", "completion") if "responses" in options else ("input", "output")
                 answers = [one.answer["usage"] for one in server.exchanges]
@@ -203,10 +203,11 @@ def test_an_agent_with_an_answer_tool_answers_by_it() -> None:
 
 @each_way
 def test_a_looping_run_over_a_client_answers(*, streams: bool) -> None:
-    """The client sends what the model is told, and the model must not call."""
+    """The client sends what the model is told, and that a gateway need not judge the calls."""
     with guarded(), Server(Looping(READS[0])).running() as server:
         assert asyncio.run(over_client(server, streams=streams)) == "I looked."
         last = server.exchanges[-1].asked
+        assert {one.headers.get(JUDGED) for one in server.exchanges} == {"1"}
     assert server.rejected == []
     assert last is not None
     assert not last.may_call
