@@ -311,13 +311,15 @@ def _open(read: Read, instance: Any, args: Any, kwargs: Any) -> Exchange | None:
 
 
 def _passed_on(read: Read, instance: Any, args: Any, kwargs: Any) -> tuple[Any, Any]:
-    """Return the arguments and keywords of a method below the one that has read the request."""
-    sending = _above()
-    if sending is not None and sending.exchange is not None:
-        with sending.exchange.shield("model.pass"):
-            sent = read(instance, args, kwargs)
-            if sent is not None:
-                return sending.exchange.pass_on(sent, args, kwargs)
+    """Return the arguments and keywords for a method below the one that has read the request; else the given ones."""
+    runtime = active_runtime.instrumented
+    if runtime is not None:
+        with runtime.shield("model.pass"):
+            sending = _above()
+            exchange = None if sending is None else sending.exchange
+            sent = None if exchange is None else read(instance, args, kwargs)
+            if exchange is not None and sent is not None:
+                return exchange.pass_on(sent, args, kwargs)
     return args, kwargs
 
 

@@ -67,6 +67,7 @@ EXCUSED = {
     "instrumentation.model_request:_open": "holds the shield of a request",
     "instrumentation.model_request:_prepared": "as above",
     "instrumentation.model_request:_heard": "as above",
+    "instrumentation.model_request:_passed_on": "as above",
     "cli.watch.grpc_receiver:GrpcReceiver._export": "as above",
     "gateway.gateway:judge": "as above",
     "gateway.gateway:learn": "as above",
