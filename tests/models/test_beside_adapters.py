@@ -6,16 +6,19 @@ The requests serve for the rest: results that the model has lost, calls that no 
 from __future__ import annotations
 
 import asyncio
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from otel_loopguard import ToolLoopError, last_turn, semconv
+from otel_loopguard import Ledger, Policy, ToolLoopError, last_turn, semconv, turn
+from otel_loopguard.instrumentation.model_api import JUDGED
 from otel_loopguard.testing import guarded
 from tests.models.scripts import Looping, Working, call
 from tests.models.server import Server
+from tests.models.test_ledger import PRICES, counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,15 +37,18 @@ def read_file(path: str) -> str:
     return f"This is file {path}. " * 30
 
 
-def langgraph(server: Server, *, responses: bool = False, streaming: bool = False, middleware: Any = ()) -> str:
+def langgraph(
+    server: Server, *, responses: bool = False, streaming: bool = False, middleware: Any = (), task: str = QUESTION,
+    **options: Any,
+) -> str:  # fmt: skip
     """LangChain's agent over ``openai``."""
     agents, openai = pytest.importorskip("langchain.agents"), pytest.importorskip("langchain_openai")
     model = openai.ChatOpenAI(
         model="gpt-4.1", base_url=f"{server.url}/v1", api_key="local", max_retries=0, use_responses_api=responses,
-        streaming=streaming,
+        streaming=streaming, **options,
     )  # fmt: skip
     agent = agents.create_agent(model, [read_file], middleware=[one(model) for one in middleware])
-    state = agent.invoke({"messages": [("user", QUESTION)]}, {"recursion_limit": 400})
+    state = agent.invoke({"messages": [("user", task)]}, {"recursion_limit": 400})
     return str(state["messages"][-1].text)
 
 
@@ -104,12 +110,54 @@ def test_a_looping_run_ends_with_an_answer(program: Callable[[Server], str]) -> 
 
 @over_each
 def test_each_request_is_counted_once(program: Callable[[Server], str]) -> None:
-    """By the client below the framework, and not once more where the framework asks its model."""
+    """Where the framework asks its model, and not once more by the client below."""
     with at_once(), Server(Working(READ, tuple(OTHERS[1:3]), OTHERS[3])).running() as server:
         program(server)
         ended = last_turn()
     assert ended is not None
     assert (ended.ledger.requests, ended.ledger.calls) == (len(server.exchanges), 4)
+
+
+@over_each
+def test_a_gateway_learns_that_the_calls_were_judged(program: Callable[[Server], str]) -> None:
+    """The client below the framework adds the header, where the requests may go to a gateway."""
+    with at_once(), Server(Looping(READ)).running() as server:
+        program(server)
+    assert {one.headers.get(JUDGED) for one in server.exchanges} == {"1"}
+
+
+def test_a_gateway_protects_an_agent_that_is_only_observed() -> None:
+    """The header would keep it from that."""
+    with at_once(Policy(action="observe")), Server(Looping(READ, rounds=3)).running() as server:
+        langgraph(server)
+    assert {one.headers.get(JUDGED) for one in server.exchanges} == {None}
+
+
+@over_each
+def test_the_tokens_of_a_request_are_measured_once(program: Callable[[Server], str]) -> None:
+    """Under the provider's name, which the framework's model knows."""
+    with at_once() as recording, Server(Working(*OTHERS)).running() as server:
+        program(server)
+        ended, read = last_turn(), recording.points(semconv.METRIC_INPUT_TOKENS)
+    assert ended is not None
+    assert sum(point.value for point in read) == ended.ledger.input_tokens
+    assert {point.attributes[semconv.PROVIDER_NAME] for point in read} <= {"openai", "anthropic"}
+
+
+@pytest.mark.parametrize("streaming", [False, True])
+def test_langgraph_agents_in_64_threads_have_what_the_provider_has_counted(*, streaming: bool) -> None:
+    """Requests, calls, tokens and cost, each in the turn of its run."""
+
+    def one(number: int) -> tuple[str, Ledger]:
+        with turn() as begun:
+            langgraph(server, streaming=streaming, task=f"task-{number}: what is in it?", stream_usage=True)
+        return f"task-{number}", begun.ledger.timeless
+
+    prices = Policy(cost_per_million_tokens=PRICES)
+    with guarded(prices), Server(Working(*OTHERS)).running() as server, ThreadPoolExecutor(64) as pool:
+        ledgers = list(pool.map(one, range(64)))
+    assert ledgers == [(task, counted(server, task)) for task, _ in ledgers]
+    assert server.rejected == []
 
 
 @over_each
