@@ -569,9 +569,9 @@ class Exchange:
         if decision.repeated or is_reported:
             self._book(one, new, is_loop=decision.is_loop_step)
             return
-        caller = self._request.caller
-        conversation_id = None if caller is None else caller.conversation_id
-        scope = Scope(one.turn, conversation_id=conversation_id) if self._scope is None else self._scope
+        around, scope = self._scope or self._request.caller, self._scope
+        if scope is None or scope.turn is not one.turn:  # of no scope, or nested in the call of this one
+            scope = Scope(one.turn, conversation_id=None if around is None else around.conversation_id)
         span = CallSpan(self._reader.providers, call, scope, NativeSpan.NONE)
         read_call = ReadCall(span, decision, perf_counter() - started)
         context = otel_context.get_current()

@@ -11,9 +11,10 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from otel_loopguard.spans.dialects import same_tool
+from otel_loopguard.spans.service_name import NO_SERVICE, Service
 
 if TYPE_CHECKING:
-    from otel_loopguard.spans.service_name import Service
+    from otel_loopguard.engine.ledger import Ledger
 
 MOST_SPANS: Final = 400_000
 MOST_GUARDED: Final = 100_000
@@ -65,6 +66,19 @@ class SpanAround(NamedTuple):
     """The name of the agent, which may be empty; None if this is not the span of an agent's run."""
     tool: str | None = None
     """The name of the tool; None if this is no tool call."""
+    is_request: bool = False
+    """True if this is a model request."""
+
+
+class CallAround(NamedTuple):
+    """A tool call that has an agent's run inside, as far as its turn depends on it."""
+
+    span: str
+    """Its id."""
+    trace: str
+    parent: str
+    conversation: str | None
+    service: Service = NO_SERVICE
 
 
 _NONE: dict[str, str | SpanAround] = {}
@@ -85,6 +99,8 @@ class Ancestry:
         self._guarded: dict[str, None] = {}
         self.ends: dict[str, str] = {}
         """How the guard's own turns ended, by their ids."""
+        self.ledgers: dict[str, Ledger] = {}
+        """What they spent, as their spans tell it: with their nested turns, and without calls."""
 
     def __len__(self) -> int:
         return self._held
@@ -118,11 +134,17 @@ class Ancestry:
         if len(self._guarded) > MOST_GUARDED:
             del self._guarded[next(iter(self._guarded))]
 
-    def end_turn(self, turn: str, how: str) -> None:
-        """Note how one of the guard's own turns ended. If it went on after that, the last end counts."""
+    def end_turn(self, turn: str, how: str, ledger: Ledger | None = None) -> None:
+        """Note how one of the guard's own turns ended, and its ledger. If it went on after that, the last end counts.
+
+        ``ledger``: None if its span has none.
+        """
         self.ends[turn] = how
-        if len(self.ends) > MOST_ENDED:
-            del self.ends[next(iter(self.ends))]
+        if ledger is not None:
+            self.ledgers[turn] = ledger
+        for known in (self.ends, self.ledgers):
+            if len(known) > MOST_ENDED:
+                del known[next(iter(known))]
 
     def is_guarded(self, trace: str) -> bool:
         """Return True if this trace has the guard's own spans of its calls."""
@@ -136,6 +158,11 @@ class Ancestry:
         """Return True if the parent of a call's span is a span of the same tool: both are of one call."""
         found = self._traces.get(span.trace, _NONE).get(span.parent)
         return type(found) is SpanAround and same_tool(tool, found.tool)
+
+    def is_in_request(self, span: InTrace) -> bool:
+        """Return True if a span is inside a model request: a framework and its client both have a span of it."""
+        spans = self._traces.get(span.trace, _NONE)
+        return any(isinstance(one, SpanAround) and one.is_request for one in map(spans.get, self.above(span)))
 
     def is_in_tool(self, span: InTrace) -> bool:
         """Return True if a span is inside a tool call, and not of an agent in there: it is work of the tool."""
@@ -160,6 +187,37 @@ class Ancestry:
         while len(found) < _DEEPEST and (around := spans.get(found[-1])) is not None:
             found.append(around.parent if isinstance(around, SpanAround) else around)
         return found
+
+    def turns_around(self, turn: TurnName, span: InTrace) -> list[tuple[TurnName, CallAround]]:
+        """Return the turns that a turn is nested in, the nearest first, each with its call that it is nested in.
+
+        ``span``: any one of the turn. All agents of a conversation are one turn, so none of them is nested.
+        """
+        found: list[tuple[TurnName, CallAround]] = []
+        place: InTrace = span
+        while len(found) < _DEEPEST:
+            outer, parent = None, place.parent
+            if turn.source == "own":
+                outer, _, number = turn.id.rpartition("/")
+                outer = outer if number.isdecimal() else None
+            elif turn.source == "agent_span":
+                outer = parent = turn.id.rpartition(":")[2]
+            call = self._call_around(place.trace, parent) if outer else None
+            if call is None:
+                return found
+            turn = TurnName("own", outer) if turn.source == "own" else self.turn_of(call)  # type: ignore[arg-type]  # not None, as there is a call
+            found.append((turn, call))
+            place = call
+        return found
+
+    def _call_around(self, trace: str, span: str) -> CallAround | None:
+        """Return the nearest tool call among a span and those around it; None if there is none."""
+        spans = self._traces.get(trace, _NONE)
+        for one in self.above(CallAround("", trace, span, None)):
+            found = spans.get(one)
+            if isinstance(found, SpanAround) and found.tool is not None:
+                return CallAround(one, trace, found.parent, found.conversation)
+        return None
 
     def agent_of(self, span: InTrace) -> tuple[str | None, str | None]:
         """Return the conversation of a call and the name of its agent; None for what is not known."""

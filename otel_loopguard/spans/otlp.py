@@ -19,6 +19,7 @@ from otel_loopguard.spans.ancestry import SpanAround
 from otel_loopguard.spans.dialects import SpanView
 from otel_loopguard.spans.model_requests import usage_of_request, usage_on_call
 from otel_loopguard.spans.service_name import NO_SERVICE, Service
+from otel_loopguard.spans.turn_ledger import ledger_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -176,6 +177,11 @@ class RecordedCall(NamedTuple):
         return self.span.view.attributes.get(semconv.STEP)
 
     @property
+    def span_id(self) -> str:
+        """The id of its span."""
+        return self.span.span
+
+    @property
     def thought(self) -> float:
         """The seconds in which the model thought before the call, as the guard counted them; 0 if it counted none."""
         return _seconds(self.span.view.attributes.get(semconv.THOUGHT)) if self.span.own else 0.0
@@ -265,9 +271,11 @@ def _read_span(
     is_server = span.get("kind") in _SERVER
     found = dialects.tool_name(name, attributes, is_server=is_server)
     conversation = dialects.conversation(attributes)
-    add_around(ancestry, trace, ids, attributes, conversation, found)
+    usage = usage_of_request(attributes) if found is None and not own else None
+    add_around(ancestry, trace, ids, attributes, conversation, found, is_request=usage is not None)
     if attributes.get(semconv.TURN_END) in ENDS:
-        ancestry.end_turn(str(attributes.get(semconv.TURN_ID)), attributes[semconv.TURN_END])
+        turn = str(attributes.get(semconv.TURN_ID))
+        ancestry.end_turn(turn, attributes[semconv.TURN_END], ledger_of(attributes))
     if own:
         ancestry.guard(trace)
         tool = str(attributes.get(semconv.TOOL_NAME) or name)
@@ -277,7 +285,6 @@ def _read_span(
         view = SpanView(name, attributes)
         return ToolSpan(turn, tool, (index, start), start, end, True, trace, view, *ids, conversation, service)  # noqa: FBT003 - a field
     if found is None:
-        usage = usage_of_request(attributes)
         return None if usage is None else ModelSpan(trace, start, end, usage, *ids, conversation, service)
     status = span.get("status", {})
     events = [(str(event.get("name", "")), attributes_of(event)) for event in span.get("events", ())]
@@ -293,12 +300,14 @@ def add_around(  # noqa: PLR0917 - the facts of a span; it is called once a span
     attributes: Mapping[str, Any],
     conversation: str | None,
     tool: str | None,
+    *,
+    is_request: bool = False,
 ) -> None:
     """Add a span to ``ancestry``. ``ids`` are its id and its parent's, ``tool`` is its tool or None."""
     span, parent = ids
     agent = dialects.agent_name(attributes)
-    is_plain = conversation is None and agent is None and tool is None
-    ancestry.add(trace, span, parent if is_plain else SpanAround(parent, conversation, agent, tool))
+    is_plain = conversation is None and agent is None and tool is None and not is_request
+    ancestry.add(trace, span, parent if is_plain else SpanAround(parent, conversation, agent, tool, is_request))
 
 
 def attributes_of(item: Mapping[str, Any]) -> dict[str, Any]:

@@ -71,13 +71,13 @@ def _read_span(
     name, is_server = span.name, span.kind == _SERVER
     tool = dialects.tool_name(name, attributes, is_server=is_server)
     conversation = dialects.conversation(attributes)
-    add_around(ancestry, trace, ids, attributes, conversation, tool)
+    usage = model_requests.usage_of_request(attributes) if tool is None else None
+    add_around(ancestry, trace, ids, attributes, conversation, tool, is_request=usage is not None)
     if semconv.ARGUMENTS_HASH in attributes and (scope == semconv.SCOPE or semconv.TURN_ID in attributes):
         ancestry.guard(trace)
         return None
     start, end = span.start_time_unix_nano, span.end_time_unix_nano
     if tool is None:
-        usage = model_requests.usage_of_request(attributes)
         return None if usage is None else ModelSpan(trace, start, end, usage, *ids, conversation, service)
     attributes.update((key, _value(value)) for key, value in wanted.items() if key in CONTENT)
     events = [(event.name, _attributes(event.attributes)) for event in span.events]

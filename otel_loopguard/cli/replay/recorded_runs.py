@@ -63,6 +63,7 @@ class _CallOfRun:
     """A call of a run, as ``RecordedTurn`` takes it."""
 
     __slots__ = ("_fields", "_tools")
+    span_id = ""
     has_run = request_was_read = stopped_by_user = False
 
     def __init__(self, fields: Call, tools: frozenset[str] | None) -> None:

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from otel_loopguard.cli.replay.timeline import Timeline
-from otel_loopguard.engine.events import Concluded, Ended, Found, Ran, Thought
+from otel_loopguard.engine.detectors.run_budget import PlaceInTree
+from otel_loopguard.engine.events import Concluded, Ended, Found, Nested, Paid, Ran, Thought
 from otel_loopguard.engine.fold import fold, opened
-from otel_loopguard.engine.vocabulary import Action, Sameness
+from otel_loopguard.engine.ledger import REQUEST_SENT, Ledger, of_reply
+from otel_loopguard.engine.vocabulary import Action, Kind, Sameness
 from otel_loopguard.guard.callbacks import CallbackFaults, custom_nudges, custom_trips
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
+    from otel_loopguard.cli.replay.token_sums import ModelRequest
     from otel_loopguard.engine.events import Began
     from otel_loopguard.engine.state import State
     from otel_loopguard.engine.values.fingerprint import Fingerprinter
     from otel_loopguard.engine.values.pending import PendingWords
     from otel_loopguard.engine.values.results import OutcomeFacts
     from otel_loopguard.engine.verdict import Verdict
-    from otel_loopguard.engine.vocabulary import Record, Trip
+    from otel_loopguard.engine.vocabulary import Record, Trip, Usage
     from otel_loopguard.spans.otlp import ModelSpan
 
 
@@ -45,6 +49,10 @@ class JudgeableCall(Protocol):
     @property
     def thought(self) -> float:
         """The seconds in which the model thought before the call, since a call of the turn last began or ended."""
+
+    @property
+    def span_id(self) -> str:
+        """The id of its span; empty if it has none."""
 
     @property
     def has_run(self) -> bool:
@@ -84,6 +92,19 @@ class JudgedCall(NamedTuple):
     """True if it was refused, would have been, or was a repeat without news."""
 
 
+class NestedStep(NamedTuple):
+    """A step of a turn that is nested in a call of this one: a tool call, unless one of the last two is given."""
+
+    at: float
+    """Its time in seconds; 0 if it is not recorded."""
+    call: str
+    """The span id of the call of this turn that it was made in."""
+    usage: Usage | None = None
+    """The tokens of a model request."""
+    begins: int = 0
+    """The levels from this turn to the nested one, if that begins."""
+
+
 class _Running(NamedTuple):
     position: int
     call: Any
@@ -108,21 +129,73 @@ class RecordedTurn:
         """The number of calls that have begun."""
         self.requests_are_read = False
         """True if the guard reads the model's requests: then it can withdraw the tools."""
+        self.level = 0
+        """The number of turns around this one."""
+        self._nested: list[NestedStep] = []
+        """Those that are not counted yet, the last one first."""
+        self._tools: dict[str, int] = {}
+        """The tools of the running calls, as the digests of their names, by the ids of their spans."""
+        self._delegating: set[int] = set()
+        """The tools inside of whose calls a nested turn has begun."""
+        self._starting: dict[str, None] = {}
+        """The running calls that may start an agent, and have started none yet."""
         self._over = over
         self._has_own = bool(state.compiled.custom)
 
-    def begin(self, call: JudgeableCall) -> None:
-        """Begin a call. First the running calls are ended that were over before it."""
+    def expect(self, steps: Iterable[NestedStep]) -> None:
+        """Note steps of nested turns, which are counted when their time comes."""
+        self._nested = sorted([*self._nested, *steps], key=lambda step: -step.at)
+
+    def pay(self, usage: Usage, at: float | None, *, is_nested: bool = False) -> None:
+        """Add a model request to the ledger, with what its reply took. ``at``: its time in seconds; None for now."""
+        more = REQUEST_SENT.plus(of_reply(usage, self.state.compiled.prices.cost(usage)))
+        fold(self.state, Paid(self.calls, more, is_nested), self.timeline.now if at is None else at)
+
+    def finish(self, requests: Iterable[ModelRequest]) -> None:
+        """End all running calls, and count what is left: these requests, and all steps of nested turns."""
+        self.end_until(None)
+        for usage, _, at in requests:
+            self.pay(usage, at)
+        self._count_nested(inf)
+
+    def _count_nested(self, until: float | None = None) -> None:
+        """Count the steps of nested turns until a time; None: until now."""
+        now = self.timeline.now
+        until = until or now or 0.0
+        while self._nested and self._nested[-1].at <= until:
+            step = self._nested.pop()
+            if step.usage is not None:
+                self.pay(step.usage, None, is_nested=True)
+            elif step.begins:
+                fold(self.state, Paid(self.calls, Ledger(children=1, depth=step.begins), is_nested=True), now)
+                if step.begins == 1 and step.call in self._tools:
+                    self._delegating.add(self._tools[step.call])
+                    self._starting.pop(step.call, None)
+            else:
+                fold(self.state, Nested(self.calls), now)
+
+    def begin(self, call: JudgeableCall, requests: Iterable[ModelRequest] = ()) -> None:
+        """Begin a call. First the running calls are ended that were over before it.
+
+        ``requests``: the model requests since the call before it, with the one that wrote it.
+        """
         timeline, position = self.timeline, self.calls
         self.calls += 1
         for one in timeline.begin(call.at, call.step):
             self._end(one)
+        self._count_nested()
+        for usage, _, at in requests:
+            self.pay(usage, at)
         if call.thought:  # a call that was refused has ended no thought: that counts for the next call, too
             self._think(call.thought - self.state.history.thinking)
         self.requests_are_read = self.requests_are_read or call.request_was_read
         if self.requests_are_read and self.state.history.concluded_before(timeline.written):
             fold(self.state, Concluded(position), timeline.now)  # the request that wrote the call had no tools
         event, now = call.began(position, self.state, timeline.written), timeline.now
+        digest = event.resolved.tool.digest
+        if self.state.compiled.budgets:
+            starts = event.resolved.kind is Kind.AGENT or digest in self._delegating
+            event = event._replace(place=PlaceInTree(None, None, self.level, len(self._starting), starts))
         if call.has_run:  # it is judged at once, with the result that the request has
             timeline.add(_Running(position, call, event, None, now), call.ended)
             self.end_until(None)
@@ -136,6 +209,10 @@ class RecordedTurn:
         if event.ran is False or is_refused:
             self._over(JudgedCall(position, call, record, verdict.trip, in_vain=not call.stopped_by_user))
         else:
+            if call.span_id:
+                self._tools[call.span_id] = digest
+                if event.place is not None and event.place.starts:
+                    self._starting[call.span_id] = None
             timeline.add(_Running(position, call, event, record, now), call.ended)
 
     def think(self, request: ModelSpan) -> None:
@@ -153,9 +230,14 @@ class RecordedTurn:
         """End the running calls that are over at this time, in seconds; all of them if it is None."""
         for one in self.timeline.until(time):
             self._end(one)
+        if time is not None:
+            self._count_nested()
 
     def _end(self, one: _Running) -> None:
         position, call, event, record, _ = one
+        self._count_nested()
+        self._tools.pop(call.span_id, None)
+        self._starting.pop(call.span_id, None)
         if record is None:
             self._ran(one)
             return

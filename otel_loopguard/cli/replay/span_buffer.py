@@ -14,17 +14,20 @@ from typing import TYPE_CHECKING, NamedTuple
 from otel_loopguard import semconv
 from otel_loopguard.cli.replay.judge import TripOfRun, reached, trips_of
 from otel_loopguard.cli.replay.loop_rows import GuardedTurn, guarded, is_refusable
-from otel_loopguard.cli.replay.recorded_turn import JudgedCall, RecordedTurn
-from otel_loopguard.cli.replay.token_sums import requests_of, spent
+from otel_loopguard.cli.replay.recorded_turn import JudgedCall, NestedStep, RecordedTurn
+from otel_loopguard.cli.replay.token_sums import ModelRequest, before_calls, requests_of, spent
 from otel_loopguard.engine.vocabulary import Action
 from otel_loopguard.spans.ancestry import Ancestry, TurnName
 from otel_loopguard.spans.otlp import ModelSpan
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping, Sequence
 
     from otel_loopguard.cli.replay.judge import PolicyJudge, Reached
     from otel_loopguard.cli.replay.token_sums import TokensSpent
+    from otel_loopguard.engine.conversation_memory import PlaceInConversation
+    from otel_loopguard.engine.ledger import Ledger
+    from otel_loopguard.spans.ancestry import InTrace
     from otel_loopguard.spans.otlp import RecordedCall, ToolSpan
 
 _OBSERVE = str(Action.OBSERVE)
@@ -34,6 +37,8 @@ MOST_OF_A_TURN = 5_000
 """Spans of one turn. If there are more, the older half is judged."""
 LONGEST_QUIET = 200_000
 """Spans. A turn is complete after so many spans of others. ``Ancestry`` remembers more."""
+MOST_NESTED = 10_000
+"""Turns of which the steps of nested turns are kept."""
 MOST_REMEMBERED = 100_000
 """Names of turns that were judged."""
 MOST_BYTES = 64 << 20
@@ -63,6 +68,10 @@ class JudgedTurn(NamedTuple):
     """The state after its earlier parts, for each judge; None for a whole turn, or its first part."""
     guarded: tuple[GuardedTurn, ...] = ()
     """The turn as the guard would have had it, one for each judge."""
+    ledger: Ledger | None = None
+    """What the turn spent, with the turns nested in it; None for a part that is not its last one."""
+    is_nested: bool = False
+    """True if it is in a call of another turn, which counts it, too."""
 
 
 class _TurnOfJudge:
@@ -83,18 +92,32 @@ class _TurnOfJudge:
         self._is_over = False
         """True if a guarded turn has ended in a part that was judged."""
 
+    def place(self, place: PlaceInConversation | None, level: int, nested: list[NestedStep]) -> None:
+        """Take its place in its conversation, the number of turns around it, and steps of turns nested in it."""
+        self.recorded.state.place = place
+        for turn in (self.recorded, self._guarded):
+            turn.level = level
+            turn.expect(nested)
+
     def add(
-        self, in_order: list[RecordedCall | ModelSpan], *, is_whole: bool, is_last: bool, was_guarded: bool
+        self,
+        in_order: list[RecordedCall | ModelSpan],
+        requests: list[ModelRequest],
+        *,
+        is_whole: bool,
+        is_last: bool,
+        was_guarded: bool,
     ) -> tuple[list[JudgedCall], GuardedTurn]:
         """Judge calls, and the model requests between them. Return the calls that are over, and the guarded turn.
 
-        ``is_whole``: they are all of the turn. ``is_last``: they are its last ones.
+        ``requests`` are counted before the calls that they wrote. ``is_whole``: all of these are all of the turn.
+        ``is_last``: they are its last ones.
         """
-        _feed(self.recorded, in_order, is_last=is_last)
+        _feed(self.recorded, in_order, requests, is_last=is_last)
         folded, made = [*self._folded], self._folded
         # Without a refusal a whole turn is the same.
         if not was_guarded and (not is_whole or any(map(is_refusable, folded))):
-            _feed(self._guarded, in_order, is_last=is_last)
+            _feed(self._guarded, in_order, requests, is_last=is_last)
             made = self._made
         turn = guarded(
             folded, made, withdraws=self.recorded.requests_are_read, is_over=self._is_over, was_guarded=was_guarded
@@ -152,6 +175,8 @@ class SpanBuffer:
         self._over: OrderedDict[TurnName, None] = OrderedDict()
         self._requests: OrderedDict[str, list[ModelSpan]] = OrderedDict()
         """Model requests, by trace."""
+        self._nested: OrderedDict[TurnName, list[NestedStep]] = OrderedDict()
+        """The steps of nested turns that were judged, by the turn around them."""
         self._requests_held = 0
         self.late = 0
         """The number of spans that came after their turn, or their part of it, was judged."""
@@ -211,7 +236,7 @@ class SpanBuffer:
         names = [name for name in self._held_by if name.source != "conversation"]
         if any(judge.compiled.remembers for judge in self._judges):  # a conversation has its turns in order
             names.sort(key=lambda name: min((span.start for span in self._held_by[name].spans), default=0))
-        for name in names:
+        for name in self._nested_first({name: self._held_by[name].spans for name in names}):
             yield from self._close(name)
         while self._held_by:
             yield from self._close(next(iter(self._held_by)))
@@ -245,7 +270,8 @@ class SpanBuffer:
             turns.setdefault(self.ancestry.turn_of(span), ([], []))[0].append(span)
         for request in requests:
             turns.setdefault(self.ancestry.turn_of(request), ([], []))[1].append(request)
-        for turn, (spans, of_turn) in turns.items():
+        for turn in self._nested_first({name: [*both[0], *both[1]] for name, both in turns.items()}):
+            spans, of_turn = turns[turn]
             if turn.source != "conversation":
                 yield self._judge_turn(turn, held, spans, of_turn, is_last=not keep)
                 continue
@@ -265,14 +291,23 @@ class SpanBuffer:
         # Our own spans have the thought themselves, and are in the order of their calls.
         thought = [] if own else [request for request in requests if not self.ancestry.is_in_tool(request)]
         in_order: list[RecordedCall | ModelSpan] = sorted([*calls, *thought], key=_in_order)
-        written = requests_of(calls, requests, turn.calls)
+        outermost = [request for request in requests if not self.ancestry.is_in_request(request)]
+        written = requests_of(calls, outermost, turn.calls)
+        nested, around = self._nested.pop(name, []), []
+        if ready or requests:
+            around = self.ancestry.turns_around(name, (ready or requests)[0])
+        if around:
+            self._nest(around[0][0], _steps(calls, written, nested, around[0][1].span, begins=not turn.calls))
         trips: tuple[list[TripOfRun], ...] = ()
         sums: tuple[TokensSpent, ...] = ()
         guarded_turns: tuple[GuardedTurn, ...] = ()
         is_whole, was_guarded = is_last and not turn.calls, any(map(_was_guarded, ready))
         for one in turn.by_judge:
-            one.recorded.state.place = one.judge.place_of(name, ready[0], self.ancestry) if ready else None
-            folded, guarded_turn = one.add(in_order, is_whole=is_whole, is_last=is_last, was_guarded=was_guarded)
+            place = one.judge.place_of(name, ready[0], self.ancestry) if ready else None
+            one.place(place, len(around), nested)
+            folded, guarded_turn = one.add(
+                in_order, written, is_whole=is_whole, is_last=is_last, was_guarded=was_guarded
+            )
             end, in_vain = guarded_turn.figures.end, {call.position for call in folded if call.in_vain}
             guarded_turns = (*guarded_turns, guarded_turn)
             trips = (*trips, trips_of(folded, end=end))
@@ -284,18 +319,67 @@ class SpanBuffer:
         arguments = sum(not call.has_arguments for call in calls)
         results = sum(call.has_arguments and not call.has_result for call in calls)
         missing = arguments, results
-        return JudgedTurn(name.id, len(calls), trips, own, *missing, begin, calls, sums, earlier, guarded_turns)
+        ledger = self._ledger(name, turn.by_judge[0].recorded.state.history.ledger) if is_last else None
+        return JudgedTurn(
+            name.id, len(calls), trips, own, *missing, begin, calls, sums, earlier, guarded_turns, ledger, bool(around)
+        )  # fmt: skip
+
+    def _ledger(self, name: TurnName, judged: Ledger) -> Ledger:
+        """Return the ledger of a turn: that of its span, if it has one, with what the judged calls add to it."""
+        known = self.ancestry.ledgers.get(name.id) if name.source == "own" else None
+        if known is None:
+            return judged
+        if known.cost:  # by the prices of the program
+            return known._replace(calls=judged.calls)
+        unpriced = judged.unpriced + max(0, known.requests - judged.requests)
+        return known._replace(calls=judged.calls, cost=judged.cost, unpriced=unpriced)
+
+    def _nest(self, turn: TurnName, steps: list[NestedStep]) -> None:
+        """Keep the steps of a nested turn for the turn around it."""
+        self._nested.setdefault(turn, []).extend(steps)
+        self._nested.move_to_end(turn)
+        if len(self._nested) > MOST_NESTED:
+            self._nested.popitem(last=False)
+
+    def _nested_first(self, spans: Mapping[TurnName, Sequence[InTrace]]) -> list[TurnName]:
+        """Return turns, each after those that are nested in it."""
+        places = {name: place for place, name in enumerate(spans)}
+
+        def key(name: TurnName) -> tuple[int, int]:
+            around = self.ancestry.turns_around(name, spans[name][0]) if spans[name] else []
+            outermost = next((turn for turn, _ in reversed(around) if turn in places), name)
+            return places[outermost], -len(around)
+
+        return sorted(spans, key=key)
 
 
-def _feed(turn: RecordedTurn, in_order: list[RecordedCall | ModelSpan], *, is_last: bool) -> None:
+def _steps(
+    calls: list[RecordedCall], requests: list[ModelRequest], nested: list[NestedStep], around: str, *, begins: bool
+) -> list[NestedStep]:
+    """Return the steps of a nested turn as the turn around it has them, which made the call with the span ``around``.
+
+    ``nested``: the steps of the turns that are nested in the nested one. ``begins``: these are its first ones.
+    """
+    steps = [NestedStep(call.at or 0.0, around) for call in calls if not call.refused]
+    steps += [NestedStep(one.at or 0.0, around, one.usage) for one in requests]
+    steps += [step._replace(call=around, begins=step.begins + bool(step.begins)) for step in nested]
+    if begins:
+        steps.append(NestedStep(min((step.at for step in steps), default=0.0), around, begins=1))
+    return steps
+
+
+def _feed(
+    turn: RecordedTurn, in_order: list[RecordedCall | ModelSpan], requests: list[ModelRequest], *, is_last: bool
+) -> None:
     """Judge these calls, and the model requests between them."""
+    paid, rest = before_calls(requests)
     for one in in_order:
         if isinstance(one, ModelSpan):
             turn.think(one)
         else:
-            turn.begin(one)
+            turn.begin(one, paid.get(turn.calls, ()))
     if is_last:
-        turn.end_until(None)
+        turn.finish(rest)
 
 
 def _was_guarded(span: ToolSpan) -> bool:

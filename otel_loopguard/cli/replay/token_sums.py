@@ -20,6 +20,8 @@ class ModelRequest(NamedTuple):
     usage: Usage
     calls: tuple[int, ...]
     """The positions, in the turn, of the calls that its response asked for."""
+    at: float | None = None
+    """The time at which it was sent, in seconds; None if it is not recorded."""
 
 
 @dataclass
@@ -69,20 +71,23 @@ class TokensSpent:
 def requests_of(calls: Sequence[RecordedCall], spans: Iterable[ModelSpan], first: int) -> list[ModelRequest]:
     """Return the model requests of a turn, in order. ``first`` is the position of the first of these calls in it.
 
+    ``spans``: those of the requests, without those inside of another one.
+
     Our own spans have the tokens of their request. A call of another instrumentation is taken to be asked for by the
     request that ended last before it began.
     """
     own = _on_our_spans(calls, first)
     if own:
         return own
-    outermost = sorted(_outermost(spans), key=lambda span: span.end)
+    outermost = sorted({span.span: span for span in spans}.values(), key=lambda span: span.end)
     ends = [span.end for span in outermost]
     written: list[list[int]] = [[] for _ in outermost]
     for position, call in enumerate(calls, first):
         by = bisect_right(ends, call.span.start) - 1
         if by >= 0:
             written[by].append(position)
-    return [ModelRequest(span.usage, tuple(of)) for span, of in zip(outermost, written, strict=True)]
+    pairs = zip(outermost, written, strict=True)
+    return [ModelRequest(span.usage, tuple(of), span.start / 1e9 or None) for span, of in pairs]
 
 
 def _on_our_spans(calls: Sequence[RecordedCall], first: int) -> list[ModelRequest]:
@@ -91,7 +96,7 @@ def _on_our_spans(calls: Sequence[RecordedCall], first: int) -> list[ModelReques
     step: object = None
     for position, call in enumerate(calls, first):
         if call.usage is not None:
-            found.append(ModelRequest(call.usage, (position,)))
+            found.append(ModelRequest(call.usage, (position,), None if call.at is None else call.at - call.thought))
             step = call.step
         elif step is not None and call.step == step:
             found[-1] = found[-1]._replace(calls=(*found[-1].calls, position))
@@ -100,10 +105,15 @@ def _on_our_spans(calls: Sequence[RecordedCall], first: int) -> list[ModelReques
     return found
 
 
-def _outermost(spans: Iterable[ModelSpan]) -> list[ModelSpan]:
-    """Return the spans without those inside another one: a framework and its client both have a span of a request."""
-    known = {span.span: span for span in spans}
-    return [span for span in known.values() if span.parent not in known]
+def before_calls(requests: Iterable[ModelRequest]) -> tuple[dict[int, list[ModelRequest]], list[ModelRequest]]:
+    """Return requests by the position of the first call that follows them, and those that no call follows."""
+    by_call: dict[int, list[ModelRequest]] = {}
+    waiting: list[ModelRequest] = []
+    for one in requests:
+        waiting.append(one)
+        if one.calls:
+            by_call[one.calls[0]], waiting = waiting, []
+    return by_call, waiting
 
 
 def spent(
@@ -116,7 +126,7 @@ def spent(
     """
     found = TokensSpent(currency=prices.currency)
     is_over = False
-    for usage, calls in requests:
+    for usage, calls, _ in requests:
         tokens = Tokens(
             1,
             usage.input_tokens is None or usage.output_tokens is None,
