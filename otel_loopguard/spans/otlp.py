@@ -12,7 +12,7 @@ from otel_loopguard import semconv
 from otel_loopguard.engine.events import Began
 from otel_loopguard.engine.values.emptiness import Emptiness
 from otel_loopguard.engine.values.results import Findings, OutcomeFacts, outcome_facts
-from otel_loopguard.engine.vocabulary import USER_STOP, Kind, Sameness, ToolCall
+from otel_loopguard.engine.vocabulary import NO_LOOPS, Kind, Sameness, ToolCall
 from otel_loopguard.guard.ending import ENDS
 from otel_loopguard.spans import dialects
 from otel_loopguard.spans.ancestry import SpanAround
@@ -147,9 +147,9 @@ class RecordedCall(NamedTuple):
         return self.has_run or self.usage is not None or self.thought > 0
 
     @property
-    def stopped_by_user(self) -> bool:
-        """True if the guard refused the call because the user asked the run to stop."""
-        return self.span.view.attributes.get(semconv.MODE) == USER_STOP
+    def refused_in_no_loop(self) -> bool:
+        """True if the guard refused the call because the user asked the run to stop, or because a budget was spent."""
+        return self.span.view.attributes.get(semconv.MODE) in NO_LOOPS
 
     @property
     def cancelled(self) -> bool:

@@ -64,7 +64,7 @@ class _CallOfRun:
 
     __slots__ = ("_fields", "_tools")
     span_id = ""
-    has_run = request_was_read = stopped_by_user = False
+    has_run = request_was_read = refused_in_no_loop = False
 
     def __init__(self, fields: Call, tools: frozenset[str] | None) -> None:
         self._fields = fields

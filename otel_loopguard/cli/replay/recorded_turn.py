@@ -9,8 +9,8 @@ from otel_loopguard.cli.replay.timeline import Timeline
 from otel_loopguard.engine.detectors.run_budget import PlaceInTree
 from otel_loopguard.engine.events import Concluded, Ended, Found, Nested, Paid, Ran, Thought
 from otel_loopguard.engine.fold import fold, opened
-from otel_loopguard.engine.ledger import REQUEST_SENT, Ledger, of_reply
-from otel_loopguard.engine.vocabulary import Action, Kind, Sameness
+from otel_loopguard.engine.ledger import LOOPED, REQUEST_SENT, Ledger, of_reply
+from otel_loopguard.engine.vocabulary import Action, Kind, Sameness, is_loop_step
 from otel_loopguard.guard.callbacks import CallbackFaults, custom_nudges, custom_trips
 
 if TYPE_CHECKING:
@@ -63,8 +63,8 @@ class JudgeableCall(Protocol):
         """True if the guard read the model request that wrote the call, or that brought its result."""
 
     @property
-    def stopped_by_user(self) -> bool:
-        """True if the call was refused because the user asked the run to stop."""
+    def refused_in_no_loop(self) -> bool:
+        """True if the call was refused because the user asked the run to stop, or because a budget was spent."""
 
     def began(self, op: int, state: State, written: int | None) -> Began:
         """Return the event of its begin, as the call number ``op``, from 0.
@@ -89,11 +89,11 @@ class JudgedCall(NamedTuple):
     recovered: tuple[Trip, ...] = ()
     """Earlier trips of loops that ended with this call, because it brought news."""
     in_vain: bool = False
-    """True if it was refused, would have been, or was a repeat without news."""
+    """True if it is a step of a loop: it was refused, would have been, or was a repeat without news."""
 
 
 class NestedStep(NamedTuple):
-    """A step of a turn that is nested in a call of this one: a tool call, unless one of the last two is given."""
+    """A step of a turn that is nested in a call of this one: a tool call, unless one of the last three is given."""
 
     at: float
     """Its time in seconds; 0 if it is not recorded."""
@@ -103,6 +103,8 @@ class NestedStep(NamedTuple):
     """The tokens of a model request."""
     begins: int = 0
     """The levels from this turn to the nested one, if that begins."""
+    loops: Ledger | None = None
+    """What a part of the nested turn spent in loops."""
 
 
 class _Running(NamedTuple):
@@ -166,6 +168,8 @@ class RecordedTurn:
             step = self._nested.pop()
             if step.usage is not None:
                 self.pay(step.usage, None, is_nested=True)
+            elif step.loops is not None:
+                fold(self.state, Paid(self.calls, step.loops, is_nested=True), now)
             elif step.begins:
                 fold(self.state, Paid(self.calls, Ledger(children=1, depth=step.begins), is_nested=True), now)
                 if step.begins == 1 and step.call in self._tools:
@@ -207,7 +211,8 @@ class RecordedTurn:
         record: Any = verdict.record
         is_refused = not self.state.is_recorded and verdict.action is not None and verdict.action > Action.NUDGE
         if event.ran is False or is_refused:
-            self._over(JudgedCall(position, call, record, verdict.trip, in_vain=not call.stopped_by_user))
+            is_of_loop = is_loop_step(verdict.trip, None) or (event.ran is False and not call.refused_in_no_loop)
+            self._settle(JudgedCall(position, call, record, verdict.trip, (), is_of_loop))
         else:
             if call.span_id:
                 self._tools[call.span_id] = digest
@@ -250,8 +255,14 @@ class RecordedTurn:
             Ended(position, event, record, facts, child_news=child_news, finds=self._has_own and event.judged)
         )
         self._keep(record)
-        in_vain = record.ran_in_vain or (trip is not None and trip.verdict >= Action.REUSE)
-        self._over(JudgedCall(position, call, record, trip or _shown(verdict.trip, event), verdict.recovered, in_vain))
+        shown, in_vain = trip or _shown(verdict.trip, event), is_loop_step(trip, record)
+        self._settle(JudgedCall(position, call, record, shown, verdict.recovered, in_vain))
+
+    def _settle(self, call: JudgedCall) -> None:
+        """Hand over a call that is over."""
+        if call.in_vain:
+            fold(self.state, Paid(call.position, LOOPED), self.timeline.now)
+        self._over(call)
 
     def _fold_end(self, event: Any) -> Verdict:
         """Judge an outcome, with what a user's own detectors find in it, as a live turn does."""
@@ -273,8 +284,8 @@ class RecordedTurn:
         verdict = self._fold_end(Ran(position, event, ended, ran))
         record: Any = verdict.record
         self._keep(record)
-        in_vain = record.ran_in_vain or (verdict.trip is not None and verdict.trip.verdict >= Action.REUSE)
-        self._over(JudgedCall(position, call, record, _shown(verdict.trip, event), verdict.recovered, in_vain))
+        shown, in_vain = _shown(verdict.trip, event), is_loop_step(verdict.trip, record)
+        self._settle(JudgedCall(position, call, record, shown, verdict.recovered, in_vain))
 
     def _keep(self, record: Record) -> None:
         """Note that the result of a call could be given again, if its tool allows that."""

@@ -16,6 +16,9 @@ from otel_loopguard.cli.replay.judge import TripOfRun, reached, trips_of
 from otel_loopguard.cli.replay.loop_rows import GuardedTurn, guarded, is_refusable
 from otel_loopguard.cli.replay.recorded_turn import JudgedCall, NestedStep, RecordedTurn
 from otel_loopguard.cli.replay.token_sums import ModelRequest, before_calls, requests_of, spent
+from otel_loopguard.engine.events import Paid
+from otel_loopguard.engine.fold import fold
+from otel_loopguard.engine.ledger import Ledger
 from otel_loopguard.engine.vocabulary import Action
 from otel_loopguard.spans.ancestry import Ancestry, TurnName
 from otel_loopguard.spans.otlp import ModelSpan
@@ -26,7 +29,6 @@ if TYPE_CHECKING:
     from otel_loopguard.cli.replay.judge import PolicyJudge, Reached
     from otel_loopguard.cli.replay.token_sums import TokensSpent
     from otel_loopguard.engine.conversation_memory import PlaceInConversation
-    from otel_loopguard.engine.ledger import Ledger
     from otel_loopguard.spans.ancestry import InTrace
     from otel_loopguard.spans.otlp import RecordedCall, ToolSpan
 
@@ -296,11 +298,10 @@ class SpanBuffer:
         nested, around = self._nested.pop(name, []), []
         if ready or requests:
             around = self.ancestry.turns_around(name, (ready or requests)[0])
-        if around:
-            self._nest(around[0][0], _steps(calls, written, nested, around[0][1].span, begins=not turn.calls))
         trips: tuple[list[TripOfRun], ...] = ()
         sums: tuple[TokensSpent, ...] = ()
         guarded_turns: tuple[GuardedTurn, ...] = ()
+        loops: Ledger | None = None
         is_whole, was_guarded = is_last and not turn.calls, any(map(_was_guarded, ready))
         for one in turn.by_judge:
             place = one.judge.place_of(name, ready[0], self.ancestry) if ready else None
@@ -311,7 +312,13 @@ class SpanBuffer:
             end, in_vain = guarded_turn.figures.end, {call.position for call in folded if call.in_vain}
             guarded_turns = (*guarded_turns, guarded_turn)
             trips = (*trips, trips_of(folded, end=end))
-            sums = (*sums, spent(written, in_vain, end, one.judge.compiled.prices))
+            tokens = spent(written, in_vain, end, one.judge.compiled.prices)
+            sums, in_loops = (*sums, tokens), Ledger(loop_tokens=tokens.in_loops.input + tokens.in_loops.output)
+            fold(one.recorded.state, Paid(0, in_loops), None)
+            loops = loops or in_loops._replace(loop_calls=len(in_vain))
+        if around:
+            steps = _steps(calls, written, nested, around[0][1].span, begins=not turn.calls)
+            self._nest(around[0][0], [*steps, steps[-1]._replace(loops=loops, usage=None, begins=0)] if steps else [])
         begin, earlier = turn.calls, turn.reached
         turn.calls += len(calls)
         if turn.calls:

@@ -54,12 +54,13 @@ def test_a_call_that_would_have_been_refused_was_made_in_vain():
 
 
 def test_a_call_that_was_refused_has_no_result():
-    """It was made in vain, unless the user had stopped the run."""
+    """It was made in vain, unless the user had stopped the run, or a budget was spent."""
     (first, refused) = folded(call(1, 1), call(2, 2, outcome="blocked"))
     assert refused.record.sameness is None
     assert (first.in_vain, refused.in_vain) == (False, True)
-    (stopped,) = folded(call(1, 1, outcome="blocked", mode="user_stop"))
-    assert not stopped.in_vain
+    for mode in ("user_stop", "run_budget"):
+        (stopped,) = folded(call(1, 1, outcome="blocked", mode=mode))
+        assert not stopped.in_vain
 
 
 def test_a_cancelled_call_is_over_without_a_result():

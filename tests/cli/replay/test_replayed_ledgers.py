@@ -16,7 +16,7 @@ from otel_loopguard.cli.replay.judge import PolicyJudge
 from otel_loopguard.cli.replay.span_buffer import JudgedTurn, SpanBuffer
 from otel_loopguard.spans import otlp
 from otel_loopguard.testing import Recording, guarded
-from tests.models.scripts import Working, call
+from tests.models.scripts import Looping, Working, call
 from tests.models.server import Server
 from tests.models.test_ledger import PRICES, agent
 
@@ -137,7 +137,7 @@ def test_spans_of_others_tell_their_trees() -> None:
     """An agent's span inside a tool call is a nested turn."""
     turns = judged(nested_trace(), Policy())
     assert [turn.is_nested for turn in turns.values()] == [True, True, False]
-    inner, middle, outer = [turn.ledger for turn in turns.values()]
+    inner, middle, outer = [turn.ledger.timeless for turn in turns.values() if turn.ledger]
     assert inner == Ledger(1, 0, 107, 10, unpriced=1)
     assert middle == Ledger(3, 1, 104 + 121 + 107, 30, unpriced=3, children=1, depth=1)
     assert outer == Ledger(5, 3, 101 + 131 + 332, 50, unpriced=5, children=2, depth=2)
@@ -167,17 +167,40 @@ def test_tokens_that_are_none_are_unknown(value: Any) -> None:
         attributes[:] = [each for each in attributes if each["key"] != "gen_ai.usage.input_tokens"]
         attributes.append(attribute("gen_ai.usage.input_tokens", value))
     (turn,) = judged(lines, Policy(budget={"turn": {"tokens": 10_000}})).values()
-    assert turn.ledger == Ledger(2, 2, 0, 20, unmetered=2, unpriced=2)
+    assert turn.ledger.timeless == Ledger(2, 2, 0, 20, unmetered=2, unpriced=2)
     assert turn.trips == ([],)
 
 
-def test_a_ledger_that_is_none_is_not_taken() -> None:
-    """The span of a turn may have anything: what the calls have is left then."""
-    recording, _ = program(Policy())
+def without_ledger(recording: Recording) -> list[Any]:
+    """The spans of a program, in which those of the turns have no ledger that can be read."""
     lines = lines_of(recording)
     for one in lines:
         for each in one["resourceSpans"][0]["scopeSpans"][0]["spans"][0]["attributes"]:
             if each["key"] == semconv.TURN_REQUESTS:
                 each["value"] = {"stringValue": "27"}
-    outermost = [turn.ledger for turn in judged(lines, Policy()).values() if not turn.is_nested]
-    assert [ledger.requests for ledger in outermost if ledger] == [24]
+    return lines
+
+
+def test_without_a_ledger_the_calls_tell_what_they_know() -> None:
+    """The requests that wrote no call are missing."""
+    recording, ledger = program(Policy())
+    turns = judged(without_ledger(recording), Policy()).values()
+    (outermost,) = [turn.ledger for turn in turns if turn.ledger and not turn.is_nested]
+    assert (outermost.requests, outermost.calls, outermost.children) == (24, 26, 2)
+    assert outermost.input_tokens < ledger.input_tokens
+
+
+def test_loops_are_counted_as_in_the_program() -> None:
+    """Calls that were refused or ran in vain, and the tokens of the requests that wrote no others."""
+    with guarded(Policy()) as recording, Server(Looping(READS[0])).running() as server:
+
+        @loopguard.tool
+        def ask_agent(task: str) -> str:
+            return agent(server, task)
+
+        with suppress(RunStopped), loopguard.turn() as turn:
+            ask_agent("task-1")
+    assert turn.ledger.loop_calls > 5
+    turns = judged(without_ledger(recording), Policy()).values()
+    found = [(one.ledger.loop_calls, one.ledger.loop_tokens) for one in turns if one.ledger]
+    assert found == [(turn.ledger.loop_calls, turn.ledger.loop_tokens)] * 2
