@@ -55,7 +55,7 @@ class TripOfRun(NamedTuple):
     """True if a model request had the call with its result: then it had run before the guard learned of it."""
 
     is_loop: bool = True
-    """False if the model would only be told."""
+    """False if the model would only be told, or a budget is spent."""
     is_after: bool = False
     """True if a guarded turn has ended before the call."""
 
@@ -76,6 +76,11 @@ class Reach(NamedTuple):
     action: Action
     is_refused: bool
     is_loop: bool
+
+    @property
+    def stops(self) -> bool:
+        """True if more is done than that the model is told."""
+        return self.is_loop or self.action > Action.NUDGE
 
 
 Reached: TypeAlias = "frozenset[Reach]"
@@ -140,7 +145,7 @@ def _trip_of(folded: JudgedCall, trip: Trip, turn: int, end: int | None) -> Trip
     lost = trip.action >= Action.REUSE and record.sameness is not None and result_was_new(record)
     tool = shown_tool(record.resolved.tool, record.registered)
     mode, has_run = str(trip.mode), folded.call.has_run
-    is_loop = trip.verdict > Action.NUDGE or trip.reason == OVER_TURNS
+    is_loop = (trip.verdict > Action.NUDGE and not trip.is_budget) or trip.reason == OVER_TURNS
     is_after = end is not None and folded.position > end
     place = turn, folded.position
     return TripOfRun(*place, tool, mode, trip.action, trip.count, lost, trip.limit, has_run, is_loop, is_after)

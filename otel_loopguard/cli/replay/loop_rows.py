@@ -1,5 +1,7 @@
 """Make one row for each loop of a turn: ``search_orders x49: 2 ran, 10 refused, run ended at 13``.
 
+A budget that is spent has a row of its own: ``budget tree.requests: told at call 9, tools withdrawn at call 12 of 40``.
+
 ``rows`` serves calls of any source: those that the guard has refused (``run``), and recorded calls that all ran, of
 which ``guarded`` says what a guarded turn does (``watch``, ``replay``, the HTML report).
 """
@@ -47,6 +49,8 @@ class LoopCall(NamedTuple):
     """True if it was made, and a guard would refuse it."""
     ends_if_it_calls_on: bool = False
     """True if the run ends at this call, of a model that calls although its tools are withdrawn."""
+    budget: str = ""
+    """The budget that the call or its result was beyond, such as ``tree.cost``."""
 
 
 class Figures(NamedTuple):
@@ -73,6 +77,8 @@ class GuardedTurn(NamedTuple):
     rows: list[str]
     is_concluded: bool = False
     """True if the turn ends because the tools are withdrawn."""
+    budgets: Sequence[str] = ()
+    """The rows of its budgets."""
     if_it_calls_on: Figures | None = None
     """The numbers if the model goes on as recorded without tools, and is then ended; else None."""
 
@@ -106,17 +112,18 @@ def guarded(
                 shown_tool(one.record.resolved.tool, one.record.registered),
                 one.record.arguments,
                 "" if trip is None else str(trip.mode),
-                trip is not None and trip.verdict > Action.NUDGE,
+                trip is not None and trip.verdict > Action.NUDGE and not trip.is_budget,
                 fate,
                 action if number == at or (was_guarded and action in endings) else None,
                 is_nudged=action is Action.NUDGE and fate == RAN,
                 would_be_refused=is_refusable(one) and not was_guarded,
                 ends_if_it_calls_on=number == on_at,
+                budget=trip.reason if trip is not None and trip.is_budget else "",
             )
         )
     end = -1 if is_over else None if at is None else judged[_last(fates)].position
     calls_on = None if on_at is None else _figures(on, judged[on_at].position)
-    return GuardedTurn(_figures(fates, end), list(rows(calls)), is_concluded, calls_on)
+    return GuardedTurn(_figures(fates, end), list(rows(calls)), is_concluded, list(budget_rows(calls)), calls_on)
 
 
 def _fates(judged: Sequence[JudgedCall], endings: Collection[Action]) -> tuple[list[str], int | None]:
@@ -183,6 +190,25 @@ def rows(calls: Sequence[LoopCall]) -> Iterator[str]:
         yield _row([one for one in calls if ((one.tool, one.arguments) in identities if equal else one.tool in tools)])
 
 
+def budget_rows(calls: Sequence[LoopCall]) -> Iterator[str]:
+    """Yield a row for each budget that acts in a turn: what the guard does, and at which calls, counted from 1."""
+    by_budget: dict[str, list[tuple[int, LoopCall]]] = {}
+    for number, call in enumerate(calls, 1):
+        if call.budget and call.fate != AFTER:
+            by_budget.setdefault(call.budget, []).append((number, call))
+    for budget, beyond in by_budget.items():
+        parts = [f"told at call {number:,}" for number, call in beyond if call.is_nudged][:1]
+        refused = [number for number, call in beyond if call.fate == REFUSED and not call.ends]
+        parts += [f"{counted(len(refused), 'call')} refused from call {refused[0]:,} on"] if refused else []
+        for action, words in _ENDINGS:
+            parts += [f"{words} call {number:,}" for number, call in beyond if call.ends is action][:1]
+        if parts:
+            yield f"budget {budget}: {', '.join(parts)} of {len(calls):,}"
+
+
+_ENDINGS = ((Action.CONCLUDE, "tools withdrawn at"), (Action.ABORT, "run ended at"))
+
+
 def _row(calls: list[LoopCall]) -> str:
     tools = list(dict.fromkeys(call.tool for call in calls))
     names = ", ".join(tools[:_MOST_TOOLS]) + (", ..." if len(tools) > _MOST_TOOLS else "")
@@ -195,7 +221,7 @@ def _row(calls: list[LoopCall]) -> str:
         parts.append(f"the model told {counted(nudged, 'time')}")
     parts += [f"{number[fate]:,} {fate}" for fate in (REUSED, REFUSED) if number[fate]]
     endings = [call.ends for call in calls]
-    for action, words in ((Action.CONCLUDE, "tools withdrawn at"), (Action.ABORT, "run ended at")):
+    for action, words in _ENDINGS:
         if action in endings:
             parts.append(f"{words} {endings.index(action) + 1:,}")
     at = next((number for number, call in enumerate(calls, 1) if call.ends_if_it_calls_on), None)

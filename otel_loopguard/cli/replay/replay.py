@@ -9,12 +9,22 @@ from typing import IO, TYPE_CHECKING, Any
 
 import orjson
 
+from otel_loopguard.cli.ledger_words import TurnsSpent, spent_in_words
 from otel_loopguard.cli.output import counted, write_line
 from otel_loopguard.cli.replay.html import HtmlReport, turns_of
 from otel_loopguard.cli.replay.input_reader import NOTHING_READ, InputReader
 from otel_loopguard.cli.replay.judge import PolicyJudge, TripOfRun
 from otel_loopguard.cli.replay.line_judge import JudgedRun
-from otel_loopguard.cli.replay.summary import Summary, ends_in_words, notes, tables, verdict, watch_notes, watch_tables
+from otel_loopguard.cli.replay.summary import (
+    Summary,
+    ends_in_words,
+    most_expensive,
+    notes,
+    tables,
+    verdict,
+    watch_notes,
+    watch_tables,
+)
 from otel_loopguard.engine.vocabulary import Action
 from otel_loopguard.errors import LoopGuardError
 
@@ -24,6 +34,7 @@ if TYPE_CHECKING:
     from otel_loopguard.cli.replay.input_reader import Judged
     from otel_loopguard.cli.replay.loop_rows import GuardedTurn
     from otel_loopguard.cli.replay.sources import Reader
+    from otel_loopguard.cli.replay.span_buffer import JudgedTurn
     from otel_loopguard.engine.policy.policy import Policy
     from otel_loopguard.telemetry.shown_calls import ShownCall
 
@@ -55,6 +66,7 @@ class Replay:
             if_nothing=if_nothing,
         )
         self._summaries = [Summary(name) for name, _ in policies]
+        self._spent = TurnsSpent()
         self._json = json
         self._html = HtmlReport(html, policies[0][0], judges[0].compiled) if html is not None else None
 
@@ -97,13 +109,12 @@ class Replay:
     def _add(self, judged: Judged) -> None:
         trips = judged.trips
         if isinstance(judged, JudgedRun):
-            success, spent, earlier = judged.success, None, None
+            success, earlier = judged.success, None
             guarded = [_by_turn(judged.run_id, turns) for turns in judged.guarded]
         else:
-            success, spent, earlier = None, judged.spent, judged.earlier
+            success, earlier = None, judged.earlier
             guarded = [{judged.run_id: turn} for turn in judged.guarded]
-            for summary, tokens in zip(self._summaries, spent, strict=True):
-                summary.spent.add(tokens)
+            self._count_spent(judged)
             if not judged.calls:
                 return
         for summary, found, before, turns in zip(
@@ -111,14 +122,7 @@ class Replay:
         ):
             summary.add(success, found, before, turns)
         if self._json:
-            line: dict[str, Any] = {"run_id": judged.run_id, "trips": _as_json(trips[0])}
-            if judged.run_id in self._recording.ends:
-                line["end"] = self._recording.ends[judged.run_id]
-            if spent and spent[0].all.requests:
-                line["spent"] = asdict(spent[0])
-            if len(trips) > 1:
-                line["compared"] = _as_json(trips[1])
-            _print_line(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE))
+            self._print_json(judged)
         if self._html is None:
             return
         if isinstance(judged, JudgedRun):
@@ -126,10 +130,29 @@ class Replay:
         else:
             self._html.turn(judged)
 
+    def _count_spent(self, turn: JudgedTurn) -> None:
+        for summary, tokens in zip(self._summaries, turn.spent, strict=True):
+            summary.spent.add(tokens)
+        if turn.ledger is not None and turn.ledger.requests and not turn.is_nested:
+            self._spent.add(turn.run_id, turn.ledger)
+
+    def _print_json(self, judged: Judged) -> None:
+        line: dict[str, Any] = {"run_id": judged.run_id, "trips": _as_json(judged.trips[0])}
+        if judged.run_id in self._recording.ends:
+            line["end"] = self._recording.ends[judged.run_id]
+        if not isinstance(judged, JudgedRun):
+            if judged.spent[0].all.requests:
+                line["spent"] = asdict(judged.spent[0])
+            if judged.ledger is not None and judged.ledger.requests:
+                line["ledger"] = {name: number for name, number in judged.ledger._asdict().items() if number}
+        if len(judged.trips) > 1:
+            line["compared"] = _as_json(judged.trips[1])
+        _print_line(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE))
+
     def print_tables(self, out: IO[str]) -> None:
         """Print the tables of a replay."""
         print(f"{counted(self._recording.runs, 'run')}, {counted(self.calls, 'call')}", file=out)
-        print(*ends_in_words(self._recording.ends.values()), "", sep="\n", file=out)
+        self._print_spent(out)
         for text in tables(self._summaries):
             print(text + "\n", file=out)
 
@@ -137,10 +160,20 @@ class Replay:
         """Print the result of a watch: the verdict, the tables, and what could not be judged."""
         summary = self._summaries[0]
         print(verdict(summary, self._recording.runs, self.calls), file=out)
-        print(*ends_in_words(self._recording.ends.values()), "", sep="\n", file=out)
+        self._print_spent(out)
         for text in watch_tables(summary):
             print(text + "\n", file=out)
         self._print_notes(watch_notes(self._recording.missing, summary, self._policies), out)
+
+    def _print_spent(self, out: IO[str]) -> None:
+        """Print how turns ended, what they spent, and the most expensive ones."""
+        spent, currency = self._spent, self._policies[0].currency or ""
+        lines = ends_in_words(self._recording.ends.values())
+        if spent.total.requests:
+            lines.append(f"spent: {spent_in_words(spent.total, currency)}")
+        print(*lines, "", sep="\n", file=out)
+        if len(spent) > 1:
+            print(most_expensive(spent, currency) + "\n", file=out)
 
     def print_notes(self, out: IO[str]) -> None:
         """Print the notes on calls that could not be judged, and on lines that could not be read."""

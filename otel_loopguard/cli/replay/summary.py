@@ -16,6 +16,7 @@ from otel_loopguard.guard.ending import CANCELLED, ENDS
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from otel_loopguard.cli.ledger_words import TurnsSpent
     from otel_loopguard.cli.replay.judge import Reached, TripOfRun
     from otel_loopguard.cli.replay.loop_rows import GuardedTurn
     from otel_loopguard.engine.policy.policy import Policy
@@ -53,7 +54,9 @@ class Summary:
         self.looping = 0
         """The number of runs with a loop."""
         self.told = 0
-        """The number of runs without a loop, whose model would have been told something."""
+        """The number of runs that were not stopped, whose model would have been told something."""
+        self.over = 0
+        """The number of runs without a loop that were stopped by a budget."""
         self.nudged: Counter[bool | None] = Counter()
         self.refused: Counter[bool | None] = Counter()
         self.concluded: Counter[bool | None] = Counter()
@@ -69,7 +72,11 @@ class Summary:
         self.tools: Counter[tuple[str, str]] = Counter()
         self.loops: list[tuple[str, str]] = []
         """The names of runs or turns, and the rows of their loops: the first ones."""
-        self.all_loops = self.ran = self.refused_calls = self.asked = self.ended = self.repeats = self.refusable = 0
+        self.budgets: list[tuple[str, str]] = []
+        """The names of runs or turns, and the rows of their budgets: the first ones."""
+        self.all_budgets = self.all_loops = self.ran = self.refused_calls = self.asked = self.ended = self.repeats = (
+            self.refusable
+        ) = 0
         self.spent = TokensSpent()
         self.strongest = Action.OFF
 
@@ -93,13 +100,17 @@ class Summary:
             self.ended += end is not None and end >= 0 and not turn.is_concluded
             self.all_loops += len(turn.rows)
             self.loops += [(name, row) for row in turn.rows[: MOST_LOOPS - len(self.loops)]]
+            self.all_budgets += len(turn.budgets)
+            self.budgets += [(name, row) for row in turn.budgets[: MOST_LOOPS - len(self.budgets)]]
         if not trips:
             return
         before = earlier or frozenset()
         after = reached(trips, before)
         loops, looped = (any(one.is_loop for one in each) for each in (after, before))
+        stops, stopped = (any(one.stops for one in each) for each in (after, before))
         self.looping += loops and not looped
-        self.told += (not loops and not before) - (loops and not looped and bool(before))
+        self.over += (stops and not loops) - (stopped and not looped)
+        self.told += (not stops and not before) - (stops and not stopped and bool(before))
         self.strongest = max(self.strongest, *(one.action for one in after))
         self.refused[success] += any(one.is_refused for one in after) and not any(one.is_refused for one in before)
         new = {one.action for one in after} - {one.action for one in before}
@@ -127,6 +138,8 @@ def tables(summaries: Sequence[Summary]) -> Iterable[str]:
     for summary in summaries:
         if summary.loops:
             yield _loops(summary, f"loops, and what a guarded run does ({summary.name}):")
+        if summary.budgets:
+            yield _budgets(summary, f"budgets, and what a guarded run does ({summary.name}):")
 
 
 def verdict(summary: Summary, turns: int, calls: int, *, unit: str = "turn", conditional: bool = True) -> str:
@@ -135,8 +148,12 @@ def verdict(summary: Summary, turns: int, calls: int, *, unit: str = "turn", con
     ``unit`` is the word for a turn. Unless ``conditional``, the guard has done it, and there is one figure.
     """
     told = f"{counted(summary.told, unit)} told, not stopped." if summary.told else ""
+    if summary.over:
+        stopped = "would have been stopped" if conditional else "stopped"
+        told = f"{counted(summary.over, unit)} {stopped} by a budget.{' ' * bool(told)}{told}"
     if not summary.looping:
-        return f"No loop in {counted(calls, 'call')} of {counted(turns, unit)}.{' ' * bool(told)}{told}"
+        line = f"No loop in {counted(calls, 'call')} of {counted(turns, unit)}.{' ' * bool(told)}{told}"
+        return f"{line}\n{_guarded(summary)}" if summary.over and conditional else line
     lost, all_calls, figures = sum(summary.lost.values()), counted(calls, "call"), []
     if summary.refusable:
         new = f" ({lost:,} of them had a new result)" if lost else ""
@@ -181,6 +198,8 @@ def watch_tables(summary: Summary) -> Iterable[str]:
         yield _by("tool", [summary.tools], [summary])
     if summary.loops:
         yield _loops(summary, "the loops, and what a guarded run does:")
+    if summary.budgets:
+        yield _budgets(summary, "the budgets, and what a guarded run does:")
 
 
 def _outcomes(summaries: Sequence[Summary]) -> str:
@@ -238,9 +257,30 @@ def _by(word: str, counts: Sequence[Counter[tuple[str, str]]], summaries: Sequen
 
 
 def _loops(summary: Summary, title: str) -> str:
-    left = summary.all_loops - len(summary.loops)
-    lines = [title, *(f"  {_printable(run)}: {row}" for run, row in summary.loops)]
-    return "\n".join([*lines, *([f"  ... and {counted(left, 'more loop')}"] if left else [])])
+    return _rows(title, summary.loops, summary.all_loops, "more loop")
+
+
+def _budgets(summary: Summary, title: str) -> str:
+    return _rows(title, summary.budgets, summary.all_budgets, "more budget")
+
+
+def _rows(title: str, rows: Sequence[tuple[str, str]], number: int, more: str) -> str:
+    left = number - len(rows)
+    lines = [title, *(f"  {_printable(run)}: {row}" for run, row in rows)]
+    return "\n".join([*lines, *([f"  ... and {counted(left, more)}"] if left else [])])
+
+
+def most_expensive(spent: TurnsSpent, currency: str) -> str:
+    """Return a table of the most expensive turns."""
+    rows = [
+        [name, *map(str, (one.requests, one.calls, one.tokens, one.loop_tokens, f"{one.cost:.4f}", one.children))]
+        for name, one in spent.most_expensive()
+    ]
+    cost = f"cost ({currency})" if currency else "cost"
+    head = ["turns, the most expensive first", "requests", "calls", "tokens", "in loops", cost, "agents"]
+    kept = [place for place in range(len(head)) if place < 4 or any(float(row[place]) for row in rows)]
+    shown = table([head[place] for place in kept], [[row[place] for place in kept] for row in rows])
+    return shown + (f"\n... and {counted(spent.left, 'more turn')}" if spent.left else "")
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
