@@ -26,7 +26,8 @@ def spent_in_words(ledger: Ledger, currency: str = "", calls: str = "call") -> s
         notes += [f"{counted(ledger.unmetered, 'request')} unknown"] if ledger.unmetered else []
         parts.append(f"{rounded(ledger.tokens)} tokens" + (f" ({', '.join(notes)})" if notes else ""))
     if ledger.cost:
-        parts.append(f"{ledger.cost:,.2f} {currency or 'of cost'}")
+        cost = f"{ledger.cost:,.2f}" if ledger.cost >= 1 else f"{ledger.cost:.2g}"
+        parts.append(f"{cost} {currency or 'of cost'}")
     if ledger.children:
         parts.append(counted(ledger.children, "agent"))
     return ", ".join(parts)

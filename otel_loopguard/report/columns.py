@@ -159,7 +159,7 @@ class Columns:
         }
 
     def _spent_to_json(self, total: Spent) -> dict[str, Any]:
-        turns = [(None, None) if one is None else (one.tokens, one.in_loops) for one in self._spent]
+        turns = [None if one is None else (one.tokens, one.in_loops, one.requests, one.agents) for one in self._spent]
         return {**total._asdict(), "turns": turns}
 
 
@@ -185,7 +185,8 @@ def _sum(one: Spent, other: Spent) -> Spent:
         return second if first is None else first + (second or 0.0)
 
     costs = add(one.cost, other.cost), add(one.cost_in_loops, other.cost_in_loops)
-    return Spent(one.tokens + other.tokens, one.in_loops + other.in_loops, *costs, one.currency or other.currency)
+    currency, requests = one.currency or other.currency, one.requests + other.requests
+    return Spent(one.tokens + other.tokens, one.in_loops + other.in_loops, *costs, currency, requests)
 
 
 def _code(call: Call) -> int:

@@ -67,6 +67,10 @@ class Spent(NamedTuple):
     cost_in_loops: float | None = None
     currency: str = ""
     """That of the policy's prices; empty if it names none."""
+    requests: int = 0
+    """The number of model requests; 0 if it is not known."""
+    agents: int = 0
+    """The number of agents that were started inside of its calls."""
 
 
 class Run(NamedTuple):

@@ -282,15 +282,18 @@ def _read_span(
         if tool == semconv.UNKNOWN_TOOL:
             tool = str(attributes.get(semconv.TOOL_NAME_HASH) or tool)
         turn, index = str(attributes.get(semconv.TURN_ID)), int(attributes.get(semconv.CALL_INDEX, 0))
-        view = SpanView(name, attributes)
+        view = SpanView(name, attributes, _events(span))
         return ToolSpan(turn, tool, (index, start), start, end, True, trace, view, *ids, conversation, service)  # noqa: FBT003 - a field
     if found is None:
         return None if usage is None else ModelSpan(trace, start, end, usage, *ids, conversation, service)
     status = span.get("status", {})
-    events = [(str(event.get("name", "")), attributes_of(event)) for event in span.get("events", ())]
     failed, description = status.get("code") in _FAILED, status.get("message") or None
-    view = SpanView(name, attributes, events, failed, description, is_server)
+    view = SpanView(name, attributes, _events(span), failed, description, is_server)
     return ToolSpan(trace, found, (0, start), start, end, False, trace, view, *ids, conversation, service, scope)  # noqa: FBT003 - a field
+
+
+def _events(span: Mapping[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    return [(str(event.get("name", "")), attributes_of(event)) for event in span.get("events", ())]
 
 
 def add_around(  # noqa: PLR0917 - the facts of a span; it is called once a span

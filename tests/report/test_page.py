@@ -149,14 +149,16 @@ def test_the_axis_of_a_short_run_begins_at_zero_with_round_steps(opened):
 
 def test_tokens_are_shown_where_they_are_known(opened):
     """In all, in loops, and of the chosen turn; a turn without known tokens shows none."""
-    page = opened(made.ping_pong()._replace(spent=Spent(8_000, 6_000, 0.4, 0.3)), made.plain())
+    page = opened(made.ping_pong()._replace(spent=Spent(8_000, 6_000, 0.4, 0.3, requests=9, agents=1)), made.plain())
     assert "75% of 8,000 tokens were spent in loops, at a cost of 0.3 of 0.4." in page.text("#lead")
     assert page.text("#numbers").split("\n")[-4:] == ["tokens", "8,000", "tokens in loops", "6,000"]
     page.choose("which", "all").js("document.getElementById('viewport').focus()")
     page.keys(HOME)
-    assert "8,000 tokens, 6,000 in loops" in page.text("#detail")
+    assert "8,000 tokens, 6,000 in loops · 9 requests · 1 agent" in page.text("#detail")
     page.keys(DOWN)
     assert "token" not in page.text("#detail")
+    page.choose("order", "tokens").keys(HOME)
+    assert "8,000 tokens" in page.text("#detail")
     assert page.complaints() == []
 
 

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from otel_loopguard.cli.replay.loop_rows import GuardedTurn
     from otel_loopguard.cli.replay.recorded_runs import RecordedRun
     from otel_loopguard.cli.replay.span_buffer import JudgedTurn
-    from otel_loopguard.cli.replay.token_sums import TokensSpent
     from otel_loopguard.engine.compiled import CompiledPolicy
     from otel_loopguard.engine.policy.policy import Policy
     from otel_loopguard.telemetry.shown_calls import ShownCall
@@ -47,7 +46,7 @@ class HtmlReport:
             calls.append(decided.call(turn.first + index, tool, identity, failed=call.failed, at=call.at))
         part = f"1, from call {turn.first + 1}" if turn.first else 1
         before = None if turn.earlier is None else any(one.is_loop for one in turn.earlier[0])
-        self._report.add(report.Run(turn.run_id, part, calls, _spent(turn.spent[0]), before, turn.guarded[0].rows))
+        self._report.add(report.Run(turn.run_id, part, calls, _spent(turn), before, turn.guarded[0].rows))
 
     def write(self, title: str, lead: str, *, conditional: bool, shown: Sequence[tuple[int, ShownCall]]) -> None:
         """Write the file, with this title. The other parameters are as of ``Report.write``."""
@@ -78,12 +77,14 @@ def turns_of(
     return turns
 
 
-def _spent(spent: TokensSpent) -> report.Spent | None:
+def _spent(turn: JudgedTurn) -> report.Spent | None:
+    spent = turn.spent[0]
     every, in_loops = spent.all, spent.in_loops
     if not every.input + every.output:
         return None
     tokens = every.input + every.output, in_loops.input + in_loops.output
-    return report.Spent(*tokens, every.cost, in_loops.cost, spent.currency)
+    agents = 0 if turn.ledger is None else turn.ledger.children
+    return report.Spent(*tokens, every.cost, in_loops.cost, spent.currency, every.requests, agents)
 
 
 class _Decided:

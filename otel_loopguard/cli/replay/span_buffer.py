@@ -15,7 +15,7 @@ from otel_loopguard import semconv
 from otel_loopguard.cli.replay.judge import TripOfRun, reached, trips_of
 from otel_loopguard.cli.replay.loop_rows import GuardedTurn, guarded, is_refusable
 from otel_loopguard.cli.replay.recorded_turn import JudgedCall, NestedStep, RecordedTurn
-from otel_loopguard.cli.replay.token_sums import ModelRequest, before_calls, requests_of, spent
+from otel_loopguard.cli.replay.token_sums import ModelRequest, before_calls, requests_of, rest_of, spent
 from otel_loopguard.engine.events import Paid
 from otel_loopguard.engine.fold import fold
 from otel_loopguard.engine.ledger import Ledger
@@ -326,7 +326,11 @@ class SpanBuffer:
         arguments = sum(not call.has_arguments for call in calls)
         results = sum(call.has_arguments and not call.has_result for call in calls)
         missing = arguments, results
-        ledger = self._ledger(name, turn.by_judge[0].recorded.state.history.ledger) if is_last else None
+        judged = turn.by_judge[0].recorded.state.history.ledger
+        ledger = self._ledger(name, judged) if is_last else None
+        if ledger is not None and not around:  # what the turn's span alone tells
+            for tokens in sums:
+                tokens.all.add(rest_of(ledger, judged))
         return JudgedTurn(
             name.id, len(calls), trips, own, *missing, begin, calls, sums, earlier, guarded_turns, ledger, bool(around)
         )  # fmt: skip

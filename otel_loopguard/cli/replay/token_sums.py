@@ -6,6 +6,8 @@ from bisect import bisect_right
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
+from otel_loopguard.engine.ledger import Ledger
+
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Sequence
 
@@ -114,6 +116,13 @@ def before_calls(requests: Iterable[ModelRequest]) -> tuple[dict[int, list[Model
         if one.calls:
             by_call[one.calls[0]], waiting = waiting, []
     return by_call, waiting
+
+
+def rest_of(ledger: Ledger, judged: Ledger) -> Tokens:
+    """Return what a turn spent beyond its judged calls: the requests that wrote none. Nobody knows their models."""
+    pairs = zip(ledger, judged, strict=True)
+    rest = Ledger(*(max(0, spent - known) for spent, known in pairs))  # type: ignore[arg-type]  # all are numbers
+    return Tokens(rest.requests, rest.unmetered, rest.input_tokens, rest.output_tokens)
 
 
 def spent(

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from otel_loopguard.cli import shown_arguments
 from otel_loopguard.cli.options import add_policy_choice
-from otel_loopguard.cli.output import counted
 from otel_loopguard.cli.program import add_program, command_of, say, shell_status, start, writable
 from otel_loopguard.engine.vocabulary import Action
 from otel_loopguard.errors import DOCS, LoopGuardError
@@ -93,7 +92,7 @@ def run(arguments: argparse.Namespace) -> int:
         with Shield()("run.report"):
             loops = Loops(program.spans)
             if not arguments.quiet:
-                _tell(program, loops, status)
+                _tell(program, loops, status, _in_force(environment).currency or "")
                 shown.print()
             if output and (loops.rows or (arguments.output and loops.calls)):
                 _write(program, environment, output, shown, quiet=arguments.quiet)
@@ -125,14 +124,13 @@ def _in_force(environment: Mapping[str, str]) -> Policy:
     return load_environment({**os.environ, **environment}).policy
 
 
-def _tell(program: RecordedProgram, loops: Loops, status: int) -> None:
-    """Say what was seen."""
+def _tell(program: RecordedProgram, loops: Loops, status: int, currency: str) -> None:
+    """Say what was seen. ``currency``: that of the policy's prices."""
     from otel_loopguard.cli.replay.summary import ends_in_words  # noqa: PLC0415 - `--help` needs none of it
 
     if loops.calls:
-        found = counted(len(loops.rows), "loop") if loops.rows else "no loop"
         ends = ends_in_words(loops.ends.values())
-        say("\n  ".join([f"{counted(loops.calls, 'tool call')}, {found}.", *loops.shown, *ends]))
+        say("\n  ".join([loops.in_words(currency), *loops.shown, *ends]))
     else:
         ended = f"the program ended with status {status}, and " if status > 0 and program.is_seen else ""
         is_early = status < 0 or status == _INTERRUPTED

@@ -74,10 +74,15 @@ function sumOf(turn) {
   return [count(callsOf(turn), "call"), ...texts(ran), ...hypothesis].join(" · ");
 }
 
-/** The tokens of a turn, if they are known. */
+/** The tokens of a turn; 0 if they are not known. */
+const tokensOf = (turn) => data.spent?.turns[turn]?.[0] ?? 0;
+
+/** The tokens of a turn, its requests and its agents, as far as they are known. */
 function spentOf(turn) {
-  const [tokens, inLoops] = data.spent?.turns[turn] ?? [null];
-  return tokens === null ? [] : [`${count(tokens, "token")}, ${whole.format(inLoops)} in loops`];
+  const [tokens, inLoops, requests, agents] = data.spent?.turns[turn] ?? [];
+  if (tokens === undefined) return [];
+  const numbers = [[requests, "request"], [agents, "agent"]].filter(([number]) => number > 0);
+  return [`${count(tokens, "token")}, ${whole.format(inLoops)} in loops`, ...numbers.map(([number, word]) => count(number, word))];
 }
 
 /** True if times are since 1970, and not since the start of the run. */

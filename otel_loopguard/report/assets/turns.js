@@ -8,6 +8,7 @@ function startTurns() {
   if (looping > 0) which.append(new Option(`turns with loops (${whole.format(looping)})`, "looping"));
   which.append(new Option(`all turns (${whole.format(turnCount)})`, "all"));
   for (const word of DECISIONS.slice(1)) if (totalOf(word) > 0) which.append(new Option(data.conditional && TRIPS.includes(word) ? `with a call that ${fateOf(word)}` : `with a call ${wordOf(word)}`, word));
+  if (data.spent) form.elements.order.append(new Option("most tokens first", "tokens"));
   mode.append(new Option("any", ""), ...data.modes.slice(1).toSorted().map((name) => new Option(name)));
   form.addEventListener("submit", (event) => event.preventDefault());
   form.addEventListener("input", choose);
@@ -30,6 +31,7 @@ function choose() {
   const found = [];
   for (let turn = 0; turn < turnCount; turn++) if (fits.every((fit) => fit(turn))) found.push(turn);
   if (order.value === "trips") found.sort((a, b) => trips[b] - trips[a]);
+  if (order.value === "tokens") found.sort((a, b) => tokensOf(b) - tokensOf(a));
   if (order.value === "calls") found.sort((a, b) => callsOf(b) - callsOf(a));
   shown.turns = found;
   byId("shown").textContent = `${count(found.length, "turn")} shown`;

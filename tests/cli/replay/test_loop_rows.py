@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from otel_loopguard.cli.replay.loop_rows import AFTER, ENDED, REFUSED, REUSED, LoopCall, rows
+from otel_loopguard.cli.replay.loop_rows import AFTER, ENDED, REFUSED, REUSED, LoopCall, budget_rows, rows
 from otel_loopguard.engine.vocabulary import Action
 
 
@@ -74,3 +74,22 @@ def test_calls_that_a_guard_would_have_refused_are_counted_apart():
     assert list(rows(calls)) == [
         "search x4: 1 ran, 1 refused, run ended at 3 (3 of 4 would have been refused)",
     ]
+
+
+def over(fate: str = REFUSED, **more: object) -> LoopCall:
+    """A call beyond a budget."""
+    return LoopCall("search", 1, "run_budget", fate=fate, budget="tree.cost", **more)  # type: ignore[arg-type]  # as above
+
+
+def test_a_budget_is_no_loop_and_has_a_row_of_its_own():
+    """With the calls, counted from 1, at which the guard acts."""
+    calls = [LoopCall("search", 1), over("ran", is_nudged=True), over("ran"), over(ends=Action.CONCLUDE), over(AFTER)]
+    assert list(rows(calls)) == []
+    assert list(budget_rows(calls)) == ["budget tree.cost: told at call 2, tools withdrawn at call 4 of 5"]
+    calls = [over(), over(), over(ENDED, ends=Action.ABORT)]
+    assert list(budget_rows(calls)) == ["budget tree.cost: 2 calls refused from call 1 on, run ended at call 3 of 3"]
+
+
+def test_a_budget_that_is_only_observed_has_no_row():
+    """Nothing happens there."""
+    assert list(budget_rows([LoopCall("search", 1), over("ran")])) == []

@@ -12,6 +12,7 @@ from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
 
 import otel_loopguard as loopguard
 from otel_loopguard import Ledger, Policy, RunStopped, semconv
+from otel_loopguard.cli.main import main
 from otel_loopguard.cli.replay.judge import PolicyJudge
 from otel_loopguard.cli.replay.span_buffer import JudgedTurn, SpanBuffer
 from otel_loopguard.spans import otlp
@@ -204,3 +205,42 @@ def test_loops_are_counted_as_in_the_program() -> None:
     turns = judged(without_ledger(recording), Policy()).values()
     found = [(one.ledger.loop_calls, one.ledger.loop_tokens) for one in turns if one.ledger]
     assert found == [(turn.ledger.loop_calls, turn.ledger.loop_tokens)] * 2
+
+
+def test_the_tables_have_what_turns_spent_and_what_budgets_do(tmp_path: Any, capfd: Any) -> None:
+    """A run that a budget stops is no looping one. With ``--json`` each line has the ledger of its turn."""
+    recording, ledger = program(Policy(cost_per_million_tokens=PRICES))
+    spans, policy = tmp_path / "spans.jsonl", tmp_path / "policy.toml"
+    spans.write_text("".join(f"{json.dumps(one)}\n" for one in lines_of(recording)))
+    policy.write_text('currency = "EUR"\nbudget.turn.requests = 6')
+    main(["replay", str(spans), "--policy", str(policy)])
+    out = capfd.readouterr().out
+    assert f"\nspent: 27 requests, 26 calls, {ledger.tokens:,} tokens, 0.0047 EUR, 2 agents\n" in out
+    rows = [row.strip().partition(": ")[2] for row in out.partition("budgets, and what")[2].splitlines()[1:4]]
+    at_six = "budget turn.requests: told at call 5, tools withdrawn at call 6 of 8"
+    at_seven = "budget turn.requests: told at call 6, tools withdrawn at call 7 of 10"
+    assert rows == [at_six, at_six, at_seven]
+    assert "loops, and what" not in out
+    main(["replay", str(spans), "--policy", str(policy), "--json"])
+    lines = [json.loads(one)["ledger"] for one in capfd.readouterr().out.splitlines()]
+    assert [one["calls"] for one in lines] == [8, 8, 26]
+    assert (lines[-1]["requests"], lines[-1]["children"]) == (27, 2)
+
+
+def test_several_turns_are_listed_the_most_expensive_first(tmp_path: Any, capfd: Any) -> None:
+    """A nested turn is a part of the one around it."""
+    traces = [
+        [*nested_trace()],
+        [chat(1, trace="small", tokens=3), tool(1, "x", trace="small")],
+        [chat(1, trace="large", tokens=9_000), tool(1, "x", trace="large")],
+    ]
+    spans = tmp_path / "spans.jsonl"
+    spans.write_text("".join(f"{json.dumps(one)}\n" for lines in traces for one in lines))
+    main(["replay", str(spans)])
+    table = capfd.readouterr().out.partition("turns, the most expensive first")[2].splitlines()
+    assert table[0].split() == ["requests", "calls", "tokens", "agents"]
+    assert [row.split() for row in table[2:5]] == [
+        ["large", "1", "1", "9011", "0"],
+        ["t:outer", "5", "3", "614", "2"],
+        ["small", "1", "1", "14", "0"],
+    ]

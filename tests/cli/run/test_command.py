@@ -53,14 +53,14 @@ def said(done):
         (
             Looping(call("read_file", path="a.txt"), rounds=25),
             [
-                "otel-loopguard: 9 tool calls, 1 loop.",
+                "otel-loopguard: 1 turn, 10 requests, 9 tool calls, 2,588 tokens (1,985 in loops); 1 loop.",
                 "  read_file x9: 9 ran, the model told 7 times, tools withdrawn at 9",
                 "  1 turn ended: 1 concluded",
             ],
         ),
         (
             Working(call("read_file", path="a.txt")),
-            ["otel-loopguard: 1 tool call, no loop.", "  1 turn ended: 1 answered"],
+            ["otel-loopguard: 1 turn, 2 requests, 1 tool call, 62 tokens; no loop.", "  1 turn ended: 1 answered"],
         ),
     ],
 )
