@@ -143,7 +143,12 @@ def test_names_are_bounded_in_length_and_number():
 def test_tokens_of_all_turns_are_added_up():
     """Also of turns that the timeline has no room for; costs only where there are prices."""
     columns = Columns(most_calls=10)
-    for spent in (Spent(10, 4, requests=3, agents=2), None, Spent(20, 5, 0.5, currency="EUR"), Spent(30, 6, 0.25, 0.125)):
+    for spent in (
+        Spent(10, 4, requests=3, agents=2),
+        None,
+        Spent(20, 5, 0.5, currency="EUR"),
+        Spent(30, 6, 0.25, 0.125),
+    ):
         columns.add(made.plain(length=4)._replace(spent=spent))
     assert columns.to_json()["spent"] == {
         "tokens": 60,

@@ -18,6 +18,7 @@ from opentelemetry.sdk.resources import Resource
 from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags, get_current_span, set_span_in_context
 
 from otel_loopguard import semconv
+from otel_loopguard.engine.ledger import NOTHING_SPENT
 from otel_loopguard.engine.quoting import clean_name
 from otel_loopguard.engine.vocabulary import Action, First, hash_text
 from otel_loopguard.shield import Shield
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from otel_loopguard.cli.watch.exports import Exports
     from otel_loopguard.cli.watch.live import LiveJudge
     from otel_loopguard.cli.watch.turns import Reported
+    from otel_loopguard.engine.ledger import Ledger
     from otel_loopguard.engine.vocabulary import Trip
     from otel_loopguard.spans.ancestry import TurnName
     from otel_loopguard.spans.otlp import ToolSpan
@@ -111,6 +113,10 @@ class WatchReport:
             "Messages that were not taken; their sender has to send them again.",
         )
         self.calls = self.trips = self.loops = 0
+        self.currency = self._policy.currency or ""
+        """That of the policy's prices."""
+        self.spent = NOTHING_SPENT
+        """By the turns that are over."""
         self.agent_of: Callable[[ToolSpan], tuple[str | None, str | None]] = lambda span: (span.conversation, None)
 
     def watch(self, judge: LiveJudge) -> None:
@@ -188,8 +194,9 @@ class WatchReport:
         span = reported.call.span
         self._service(span.service).meters.recovery(repr(reported.turn), trip, _context_of(span))
 
-    def turn(self, turn: TurnName, calls: int) -> None:
-        """Count a turn that is over."""
+    def turn(self, turn: TurnName, calls: int, ledger: Ledger) -> None:
+        """Count a turn that is over, and what it spent."""
+        self.spent = self.spent.plus(ledger)
         service = self._turns.pop(turn, None)
         if service is not None:
             service.turns.discard(turn)

@@ -12,6 +12,7 @@ from time import sleep
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import urlsplit
 
+from otel_loopguard.cli.ledger_words import spent_in_words
 from otel_loopguard.cli.options import megabytes, parse_number
 from otel_loopguard.cli.output import counted
 from otel_loopguard.cli.watch.address import ListenAddress
@@ -191,9 +192,9 @@ def _print_start(receivers: Iterable[Receiver], options: argparse.Namespace) -> 
 
 
 def _print_end(report: WatchReport) -> None:
+    words = spent_in_words(report.spent._replace(calls=report.calls), report.currency, calls="tool call")
     print(
-        f"otel-loopguard: {counted(report.calls, 'tool call')}, {counted(report.loops, 'turn')} with a loop, "
-        f"{counted(report.trips, 'trip')}.",
+        f"otel-loopguard: {words}, {counted(report.loops, 'turn')} with a loop, {counted(report.trips, 'trip')}.",
         file=sys.stderr,
     )
 

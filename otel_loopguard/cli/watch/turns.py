@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from otel_loopguard.cli.replay.judge import is_listed
 from otel_loopguard.cli.replay.recorded_turn import RecordedTurn
+from otel_loopguard.cli.replay.token_sums import ModelRequest
 from otel_loopguard.engine.events import Reached
 from otel_loopguard.engine.fold import fold
 from otel_loopguard.engine.vocabulary import Action, First
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
     from otel_loopguard.cli.replay.judge import PolicyJudge
     from otel_loopguard.cli.replay.recorded_turn import JudgedCall
+    from otel_loopguard.engine.ledger import Ledger
     from otel_loopguard.engine.vocabulary import Record, Trip
     from otel_loopguard.shield import Shield
     from otel_loopguard.spans.ancestry import Ancestry
@@ -66,8 +68,8 @@ class WatchListener(Protocol):
     def recovery(self, reported: Reported, trip: Trip) -> None:
         """Count an earlier trip whose loop has ended: this call brought news."""
 
-    def turn(self, turn: TurnName, calls: int) -> None:
-        """Count a turn that is over, with the number of its calls."""
+    def turn(self, turn: TurnName, calls: int, ledger: Ledger) -> None:
+        """Count a turn that is over, with the number of its calls, and what it spent."""
 
     def spans(self, fate: str, number: int) -> None:
         """Count so many tool spans with this fate, such as ``judged`` or ``late``."""
@@ -335,14 +337,20 @@ class WatchedTurns:
                 self._begin(turn, next_one)
         turn.recorded.end_until(end / 1e9 if end else None)
 
-    def _think(self, turn: _LiveTurn, before: ToolSpan) -> None:
-        """Tell the turn of its model requests that ended before this call began."""
+    def _think(self, turn: _LiveTurn, before: ToolSpan) -> list[ModelRequest]:
+        """Tell the turn of its model requests that ended before this call began, and return them."""
         ready = [one for one in self._requests.get(turn.key, ()) if one.span.in_order < before.in_order]
         for one in sorted(ready, key=lambda one: one.span.in_order):
             one.begun = True
             self._take_request(one)
             if not self._ancestry.is_in_tool(one.span):
                 turn.recorded.think(one.span)
+        return self._paid(ready)
+
+    def _paid(self, requests: Iterable[_Waiting]) -> list[ModelRequest]:
+        """Return model requests without those inside of another one."""
+        spans = (one.span for one in requests if not self._ancestry.is_in_request(one.span))
+        return [ModelRequest(span.usage, (), span.start / 1e9) for span in spans]
 
     def _begin(self, turn: _LiveTurn, waiting: _Waiting) -> None:
         waiting.begun = True
@@ -360,16 +368,15 @@ class WatchedTurns:
             state.place = state.place or self._judge.place_of(turn.name, span, self._ancestry)
             if turn.key.source == "trace" and len(turn.missing) < _MOST_MISSING:
                 turn.missing.update(filter(None, self._ancestry.above(span)[-1:]))
-            self._think(turn, span)
-            turn.recorded.begin(span.read())
+            turn.recorded.begin(span.read(), self._think(turn, span))
             self._report.spans("judged", 1)
 
     def _close(self, name: TurnName) -> None:
         turn = self._turns.pop(name)
-        self._requests.pop(name, None)
+        left = self._requests.pop(name, ())
         try:
-            turn.recorded.end_until(None)
+            turn.recorded.finish(self._paid(left))
         except Exception as error:  # noqa: BLE001 - as above
             self._shield.take("watch.judge", error)
         if turn.recorded.calls:
-            self._report.turn(turn.name, turn.recorded.calls)
+            self._report.turn(turn.name, turn.recorded.calls, turn.recorded.state.history.ledger)

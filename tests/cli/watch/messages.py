@@ -36,7 +36,11 @@ def span(
     if failed:
         made.status.code = 2
     for key, value in attributes.items():
-        made.attributes.add(key=key.replace("__", ".")).value.string_value = value
+        added = made.attributes.add(key=key.replace("__", ".")).value
+        if isinstance(value, int):
+            added.int_value = value
+        else:
+            added.string_value = value
     return made
 
 
@@ -104,6 +108,7 @@ class Kept:
         self.firsts: list[str] = []
         self.recoveries: list[Any] = []
         self.turns: list[tuple[Any, int]] = []
+        self.ledgers: list[Any] = []
         self.fates: Counter[str] = Counter()
         self.refusals: Counter[str] = Counter()
         self.all_spans = 0
@@ -129,9 +134,10 @@ class Kept:
         """Keep a recovery."""
         self.recoveries.append(trip)
 
-    def turn(self, turn: Any, calls: int) -> None:
+    def turn(self, turn: Any, calls: int, ledger: Any) -> None:
         """Keep a turn that is over."""
         self.turns.append((turn, calls))
+        self.ledgers.append(ledger)
 
     def spans(self, fate: str, number: int) -> None:
         """Count tool spans."""

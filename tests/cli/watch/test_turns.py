@@ -54,6 +54,9 @@ class Live:
         return self.kept
 
 
+BUDGETS = Policy(budget={"turn": {"requests": 3, "input_tokens": 4_000}})
+
+
 def replayed(spans: Iterable[Span], policy: Policy = DEFAULT) -> list[Told]:
     """Return the trips of a replay of these spans."""
     held = SpanBuffer([PolicyJudge(policy)])
@@ -105,22 +108,24 @@ def runs(draw: st.DrawFn) -> list[Span]:
             parent=draw(st.sampled_from((*parents, 10, 11))),
             at=draw(times),
             lasts=draw(st.sampled_from((0.5, 12.0, 40.0))),
+            gen_ai__usage__input_tokens=draw(st.sampled_from((900, 3_000))),
         )
         for number in range(50, 50 + draw(st.integers(0, 8)))
     ]
     return spans + calls + thoughts
 
 
-@given(st.data())
+@pytest.mark.parametrize("policy", [DEFAULT, BUDGETS], ids=["default", "budgets"])
+@given(data=st.data())
 @settings(max_examples=100, deadline=None)
-def test_any_order_within_the_window_gives_the_verdicts_of_replay(data: st.DataObject) -> None:
+def test_any_order_within_the_window_gives_the_verdicts_of_replay(data: st.DataObject, policy: Policy) -> None:
     """Whatever the order in which spans arrive, live trips are those of a replay, if all arrive within the window."""
     spans = data.draw(runs())
     delays = data.draw(st.lists(st.floats(0, WINDOW * 0.99), min_size=len(spans), max_size=len(spans)))
-    live = Live()
+    live = Live(policy=policy)
     kept = live.all(*sorted(zip(delays, spans, strict=True), key=lambda pair: pair[0]))
 
-    assert Counter(kept.trips) == Counter(replayed(spans))
+    assert Counter(kept.trips) == Counter(replayed(spans, policy))
     assert not kept.fates["late"]
 
 
@@ -143,6 +148,35 @@ def test_a_late_span_is_judged_and_counted() -> None:
     assert kept.fates == {"judged": 3, "late": 1}
     assert len(kept.calls) == 3
     assert kept.trips[-1].count == 3
+
+
+# --- spending ---------------------------------------------------------------------------------------------------------
+
+
+def asked(number: int, **more: Any) -> Span:
+    """A model request of 100 tokens, which ends when the call of the next number begins."""
+    tokens = {"gen_ai__usage__input_tokens": 90, "gen_ai__usage__output_tokens": 10}
+    return request(100 + number, at=number + 0.6, lasts=0.4, **tokens, **more)
+
+
+def test_a_budget_is_judged_while_the_spans_come() -> None:
+    """By the requests that ended before a call. The span of a client inside that of a framework is the same request."""
+    spans = [
+        one for number in range(1, 6) for one in (asked(number - 1), call(number, arguments=f'{{"q":"{number}"}}'))
+    ]
+    spans.append(asked(5))
+    inner = request(200, parent=100, at=0.7, lasts=0.2, gen_ai__usage__input_tokens=90)
+    kept = Live(policy=Policy(budget={"turn": {"tokens": 400}})).all(
+        *((one.start_time_unix_nano / 1e9 - BEGIN / 1e9, one) for one in [inner, *spans])
+    )
+
+    assert [(trip.call, trip.mode, trip.count) for trip in kept.trips] == [
+        (2, "run_budget", 300),
+        (3, "run_budget", 400),
+        (4, "run_budget", 500),
+    ]
+    (ledger,) = kept.ledgers
+    assert (ledger.requests, ledger.calls, ledger.tokens) == (6, 5, 600)
 
 
 # --- thought ----------------------------------------------------------------------------------------------------------
