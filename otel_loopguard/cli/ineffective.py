@@ -136,6 +136,7 @@ def ineffective(loaded: LoadedPolicy) -> Iterator[Problem]:
     yield from _above_ceiling(loaded)
     yield from _out_of_scope(loaded)
     yield from _ended_first(loaded)
+    yield from _without_prices(loaded)
     # A policy that refuses nothing yet is judged as if it did. No fingerprint leaves, so any key will do.
     policy = replace(loaded.policy, action=max(loaded.policy.action, Action.BLOCK), hash_key=_KEY)
     remedies = _Remedies(policy)
@@ -189,6 +190,20 @@ def _out_of_scope(loaded: LoadedPolicy) -> Iterator[Problem]:
             remedy = 'set `scope = "conversation"`, too.'
         if remedy and origin.startswith(in_file):
             yield Problem(dotted(path), origin, value, f"has no effect: {remedy}")
+
+
+def _without_prices(loaded: LoadedPolicy) -> Iterator[Problem]:
+    """Yield the budgets of cost of a policy without prices."""
+    policy, in_file = loaded.policy, loaded.file or " "
+    for path, origin in loaded.origins.items():
+        if (
+            path[0] == "budget"
+            and path[-1] == "cost"
+            and not policy.cost_per_million_tokens
+            and origin.startswith(in_file)
+        ):
+            remedy = "has no effect: without a price in [cost_per_million_tokens] no request has a cost."
+            yield Problem(dotted(path), origin, _value_at(policy, path), remedy)
 
 
 def _ended_first(loaded: LoadedPolicy) -> Iterator[Problem]:

@@ -245,3 +245,12 @@ def test_a_run_that_ends_before_it_is_asked_for_an_answer_is_reported(found, tex
     value = text.split()[2]
     remedy = "ends the run without an answer, because `conclude_after` is 7: set a lower one, or 0."
     assert found(text)[1] == ([f"abort_after = {value}: {remedy}"] if reported else [])
+
+
+def test_a_budget_of_cost_without_prices_is_reported(found):
+    """It would never be spent."""
+    prices = '\ncost_per_million_tokens."gpt-*" = { input = 1, output = 2 }'
+    assert found(f"budget.tree.cost = 2.5{prices}")[1] == []
+    (problem,) = found("budget.tree.cost = 2.5\nbudget.tree.requests = 9")[1]
+    reason = "without a price in [cost_per_million_tokens] no request has a cost."
+    assert problem == f"budget.tree.cost = 2.5: has no effect: {reason}"

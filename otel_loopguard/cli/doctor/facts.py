@@ -49,6 +49,7 @@ def gather() -> dict[str, Any]:
         "on": runtime is not None,
         "action": None if runtime is None else str(runtime.guard.policy.action),
         "policy": None if runtime is None else runtime._policy_name,  # noqa: SLF001 - as in the line at start
+        "budgets": [] if runtime is None else [budget.reason for budget in runtime.guard.compiled.budgets],
         "exempt": [] if runtime is None else list(exempt(runtime.guard)),
         "frameworks": list(frameworks()),
         "clients": list(clients()),

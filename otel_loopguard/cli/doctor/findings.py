@@ -215,6 +215,21 @@ def _of_what_was_not_shown(reports: Sequence[Report]) -> Iterator[Finding]:
         yield finding("requests-without-tools", requests=counted(requests, "request"))
 
 
+def _of_requests(reports: Sequence[Report]) -> Iterator[Finding]:
+    """Yield the requests of which nobody knows what they took: budgets do not count them."""
+    number: Counter[str] = Counter()
+    for report in reports:
+        number.update(report["requests"])
+    accounts = {budget.partition(".")[2] for report in reports for budget in report["budgets"]}
+    if number["without_tokens"]:
+        level = TELLS if accounts.isdisjoint(("tokens", "input_tokens", "output_tokens", "cost")) else None
+        requests = f"{number['without_tokens']:,} of {counted(number['all'], 'request')}"
+        yield finding("tokens-unknown", level=level, requests=requests)
+    if number["without_price"] and "cost" in accounts:
+        requests = f"{number['without_price']:,} of {counted(number['all'], 'request')}"
+        yield finding("no-price", requests=requests)
+
+
 def _of_calls(reports: Sequence[Report]) -> Iterator[Finding]:
     watched: Counter[str] = Counter()
     for report in reports:
@@ -225,6 +240,7 @@ def _of_calls(reports: Sequence[Report]) -> Iterator[Finding]:
     if not from_spans and not any(report["calls"] for report in reports):
         yield finding("no-calls")
     yield from _of_what_was_not_shown(reports)
+    yield from _of_requests(reports)
     for source, count in watched.items():
         yield finding("only-observed", source=source, calls=counted(count, "call"))
     caught = sum(report["caught"] for report in reports)

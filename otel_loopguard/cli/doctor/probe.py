@@ -35,7 +35,7 @@ from otel_loopguard.turns.runs import Runs
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from otel_loopguard.engine.vocabulary import Trip
+    from otel_loopguard.engine.vocabulary import Trip, Usage
     from otel_loopguard.guard.turn import Turn
     from otel_loopguard.instrumentation.targets import Original
 
@@ -72,6 +72,8 @@ class Probe:
         """The agents in use that ask for tool calls in plain text."""
         self.unread_requests: Counter[str] = Counter()
         """Requests to models that no patched client has sent, by the end of their path."""
+        self.requests: Counter[str] = Counter()
+        """Requests to models: ``all``, those ``without_tokens``, and those with tokens, but ``without_price``."""
         self.is_helper = is_helper()
         """True for a process of multiprocessing that runs no code of the program. It writes no report."""
         self._facts: dict[str, Any] = {}
@@ -104,6 +106,7 @@ class Probe:
         self.errors.clear()
         self.ended.clear()
         self.unread_requests.clear()
+        self.requests.clear()
         self.counted = self.unseen = self.by_hand = 0
         self._gathered = _NEVER
         util = sys.modules.get("multiprocessing.util")
@@ -127,6 +130,7 @@ class Probe:
             "guards": sorted(self.guards),
             "text_protocols": sorted(self.text_protocols),
             "unread_requests": dict(self.unread_requests),
+            "requests": dict(self.requests),
             "tested": self.tested,
         }
 
@@ -199,6 +203,7 @@ def _listen(probe: Probe) -> None:
     # Written at the end of each turn, too: workers, and programs that are killed, end without ``atexit``.
     _before(Runs, "close", lambda _args: probe.write(ended=False))
     _before(Meters, "tool_call", lambda _args: _count_any(probe))
+    _before(Meters, "model_request", lambda args: _count_request(probe, args[1], args[2]))
     _before(Meters, "error", lambda args: probe.errors.update([args[1]]))
     limits = (partial(_note, probe.guards, one.name, one.keyword) for one in _LIMITS)
     protocols = (partial(_note, probe.text_protocols, one.name, None) for one in _TEXT_PROTOCOLS)
@@ -236,6 +241,12 @@ def _count_end(probe: Probe, trip: Trip, turn: Turn) -> None:
 
 def _count_any(probe: Probe) -> None:
     probe.counted += 1
+
+
+def _count_request(probe: Probe, usage: Usage, cost: float | None) -> None:
+    is_known = usage.input_tokens is not None and usage.output_tokens is not None
+    lacks = "without_tokens" if not is_known else "without_price" if cost is None else ""
+    probe.requests.update(filter(None, ["all", lacks]))
 
 
 def _note(names: set[str], name: str, keyword: str | None, original: Original) -> Callable[..., Any]:
