@@ -18,6 +18,7 @@ from otel_loopguard.spans import dialects
 from otel_loopguard.spans.ancestry import SpanAround
 from otel_loopguard.spans.dialects import SpanView
 from otel_loopguard.spans.model_requests import usage_of_request, usage_on_call
+from otel_loopguard.spans.request_messages import messages_of
 from otel_loopguard.spans.service_name import NO_SERVICE, Service
 from otel_loopguard.spans.turn_ledger import ledger_of
 
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from otel_loopguard.engine.vocabulary import Usage
     from otel_loopguard.spans.ancestry import Ancestry
     from otel_loopguard.spans.dialects import SpanCall
+    from otel_loopguard.spans.request_messages import RecordedMessage
 
 _SECOND = 1e9
 _END_OF_TIME = 1 << 64
@@ -94,6 +96,8 @@ class ModelSpan(NamedTuple):
     parent: str
     conversation: str | None = None
     service: Service = NO_SERVICE
+    messages: tuple[RecordedMessage, ...] = ()
+    """The message list of the request; empty if the span does not have it."""
 
     @property
     def in_order(self) -> tuple[Any, ...]:
@@ -285,7 +289,10 @@ def _read_span(
         view = SpanView(name, attributes, _events(span))
         return ToolSpan(turn, tool, (index, start), start, end, True, trace, view, *ids, conversation, service)  # noqa: FBT003 - a field
     if found is None:
-        return None if usage is None else ModelSpan(trace, start, end, usage, *ids, conversation, service)
+        if usage is None:
+            return None
+        messages = messages_of(attributes, _events(span))
+        return ModelSpan(trace, start, end, usage, *ids, conversation, service, messages)
     status = span.get("status", {})
     failed, description = status.get("code") in _FAILED, status.get("message") or None
     view = SpanView(name, attributes, _events(span), failed, description, is_server)

@@ -18,11 +18,10 @@ from collections import Counter, OrderedDict
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from otel_loopguard.engine.history.conversation_texts import ConversationTexts, folded
-from otel_loopguard.engine.history.text_blocks import blocks_at_the_end
+from otel_loopguard.engine.history.conversation_texts import ConversationTexts
 from otel_loopguard.engine.ledger import NOTHING_SPENT
 from otel_loopguard.guard.ending import CANCELLED
-from otel_loopguard.turns.messages import WrittenResult, key_of_user, mark_of, plain_text
+from otel_loopguard.turns.messages import WrittenResult, heard_in, mark_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
@@ -335,28 +334,13 @@ class MessageList:
 
     def _hear(self, request: Request, common: int, before: Collection[int], *, is_compacted: bool) -> None:
         """Tell the conversation's texts of the messages that are new in a request."""
-        texts = self.texts
-        has_summary = not is_compacted
-        for place in range(common, len(request.marks)):
-            if request.marks[place] in before:
-                continue
-            message = request.message(place)
-            text = plain_text(message.said)
-            said = folded(text)
-            if text:
-                blocks = blocks_at_the_end(text, said)
-                texts.said(hash(said), len(said), blocks._replace(is_judged=self.blocks_are_judged))
-                self.blocks_are_judged = False
-            for _ in message.calls:
-                texts.called()
-            for result in message.results:
-                texts.result(mark_of(result.content))
-            if message.by_user and has_summary:
-                texts.asked(key_of_user(message.text))
-            has_summary |= message.by_user  # else it is the summary
-        if is_compacted:
-            turn = self.turn
-            texts.replaced(*((None, 0) if turn is None else (turn.id, turn.changes)))
+        places, marks = range(common, len(request.marks)), request.marks
+        heard = (heard_in(request.message(place)) for place in places if marks[place] not in before)
+        turn = self.turn
+        replaced = (None, 0) if turn is None else (turn.id, turn.changes)
+        self.texts.hear(heard, replaced if is_compacted else None)
+        if self.blocks_are_judged:
+            self.blocks_are_judged, self.texts.blocks = False, self.texts.blocks._replace(is_judged=True)
 
     def _is_compacted_by(self, request: Request, common: int) -> bool:
         """Return True if a shorter request begins with other messages than the last one did, after the question."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from otel_loopguard.engine.history.conversation_texts import without_digits
+from otel_loopguard.engine.history.conversation_texts import Heard, folded, without_digits
+from otel_loopguard.engine.history.text_blocks import blocks_at_the_end
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
@@ -71,6 +72,16 @@ def key_of_user(value: Any) -> int:
     """Return a hash of a user's message without its digits, and of its parts that have no text, such as pictures."""
     others = [mark_of(part) for part in _parts(value) if not _text_of(part)]
     return hash((without_digits(plain_text(value)), *others))
+
+
+def heard_in(message: Message) -> Heard:
+    """Return what the texts of a conversation take of a message."""
+    text, said = plain_text(message.said), None
+    if text:
+        one = folded(text)
+        said = hash(one), len(one), blocks_at_the_end(text, one)
+    user = key_of_user(message.text) if message.by_user else None
+    return Heard(said, message.calls, [mark_of(result.content) for result in message.results], user)
 
 
 def _parts(value: Any) -> Sequence[Any]:

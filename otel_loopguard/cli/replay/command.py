@@ -67,7 +67,7 @@ def run(options: argparse.Namespace) -> int:
         replay.write_report("Replay", unit="run")
     elif options.html:
         print(f"otel-loopguard: nothing was read; {options.html} is not written", file=sys.stderr)
-    if not (options.json or replay.is_empty):
+    if not options.json and (replay.is_complete or not replay.is_empty):
         replay.print_tables(sys.stdout)
     replay.print_notes(sys.stderr if options.json else sys.stdout)
     if not replay.is_complete:

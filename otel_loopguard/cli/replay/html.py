@@ -93,6 +93,7 @@ class _Decided:
     def __init__(self, policy: Policy, trips: Sequence[TripOfRun], end: int | None, first: int = 0) -> None:
         """``end`` is the position of the call at which a guarded turn ends. ``first`` is as of ``JudgedTurn``."""
         self._end = end
+        trips = [trip for trip in trips if not trip.of_request]
         self._trips = {trip.call: trip for trip in trips}
         self._whys = dict(_whys(policy, trips, is_part=first > 0))
 

@@ -131,6 +131,7 @@ class InputReader:
         for span in spans:
             if isinstance(span, otlp.ModelSpan):
                 self._buffer.add_request(span)
+                self._read += bool(span.messages)
                 continue
             self._turns(self._buffer.add(span, line.size // len(spans)))
             self._read += 1
@@ -147,8 +148,8 @@ class InputReader:
 
     def _turns(self, turns: Iterable[JudgedTurn]) -> None:
         for turn in turns:
-            is_new = turn.calls > 0 and turn.earlier is None
-            if is_new:
+            is_new = (turn.calls > 0 or bool(turn.trips[0])) and turn.earlier is None
+            if is_new and turn.calls:
                 self.missing[Missing.VALUES if turn.own else Missing.TOOLS_OF_SPANS] += 1
             self.missing[Missing.ARGUMENTS] += turn.without_arguments
             self.missing[Missing.RESULTS] += turn.without_result

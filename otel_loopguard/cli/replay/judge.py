@@ -12,6 +12,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from otel_loopguard import semconv
+from otel_loopguard.cli.replay.recorded_texts import RecordedTexts
 from otel_loopguard.engine.compiled import CompiledPolicy
 from otel_loopguard.engine.conversation_memory import PlaceInConversation
 from otel_loopguard.engine.quoting import clean_name, is_plain_name
@@ -23,6 +24,7 @@ from otel_loopguard.guard.conversation_memories import ConversationMemories
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from otel_loopguard.cli.replay.recorded_texts import AskedTrip
     from otel_loopguard.cli.replay.recorded_turn import JudgedCall
     from otel_loopguard.engine.policy.policy import Policy
     from otel_loopguard.engine.tools.contracts import Tool
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
     from otel_loopguard.spans.otlp import ToolSpan
 
 
+MODEL_REQUEST = "(model request)"
+"""Stands for the tool of a trip that a model request has."""
 _is_name_hash = re.compile(r"blake2b-64:([0-9a-f]{8})[0-9a-f]{8}").fullmatch
 
 
@@ -58,16 +62,18 @@ class TripOfRun(NamedTuple):
     """False if the model would only be told, or a budget is spent."""
     is_after: bool = False
     """True if a guarded turn has ended before the call."""
+    of_request: bool = False
+    """True if it is the trip of a model request, by its texts: ``call`` is that of the next call."""
 
     @property
     def is_refused(self) -> bool:
         """True if the guard would have refused the call."""
-        return self.action >= Action.REUSE and not self.has_run
+        return self.action >= Action.REUSE and not self.has_run and not self.of_request
 
     @property
     def is_kept_out(self) -> bool:
         """True if the call would not have run: it is refused, or the turn would have been over."""
-        return self.is_refused or self.is_after
+        return self.is_refused or (self.is_after and not self.of_request)
 
 
 class Reach(NamedTuple):
@@ -102,6 +108,7 @@ class PolicyJudge:
             policy = replace(policy, hash_key=os.urandom(16))
         self.compiled = CompiledPolicy(policy)
         self.memory = ConversationMemories()
+        self.texts = RecordedTexts(self.compiled)
 
     def __reduce__(self) -> tuple[type[PolicyJudge], tuple[Policy]]:
         """Make the judge again in another process, with the same key."""
@@ -149,6 +156,14 @@ def _trip_of(folded: JudgedCall, trip: Trip, turn: int, end: int | None) -> Trip
     is_after = end is not None and folded.position > end
     place = turn, folded.position
     return TripOfRun(*place, tool, mode, trip.action, trip.count, lost, trip.limit, has_run, is_loop, is_after)
+
+
+def trip_of_request(asked: AskedTrip, call: int, end: int | None) -> TripOfRun:
+    """Return the trip to list of a model request. ``call`` is the position of the next call, ``end`` is as above."""
+    trip = asked.trip
+    place, numbers = (0, call, MODEL_REQUEST, str(trip.mode), trip.action), (trip.count, False, trip.limit)
+    is_loop, is_after = trip.verdict > Action.NUDGE, end is not None and call > end
+    return TripOfRun(*place, *numbers, False, is_loop, is_after, of_request=True)  # noqa: FBT003 - a field
 
 
 def is_listed(trip: Trip) -> bool:

@@ -136,7 +136,7 @@ def _judged(run: RecordedRun, number: int, state: State) -> list[JudgedCall]:
     turn = RecordedTurn(state, folded.append)
     for call in run.turns[number]["calls"]:
         turn.begin(_CallOfRun(call, run.tools))
-    turn.end_until(None)
+    turn.finish(())
     return folded
 
 

@@ -154,11 +154,17 @@ class RecordedTurn:
         fold(self.state, Paid(self.calls, more, is_nested), self.timeline.now if at is None else at)
 
     def finish(self, requests: Iterable[ModelRequest]) -> None:
-        """End all running calls, and count what is left: these requests, and all steps of nested turns."""
+        """End all running calls, and count what is left: these requests, and all steps of nested turns.
+
+        What the turn spent is noted in its conversation, if the policy counts that.
+        """
         self.end_until(None)
         for usage, _, at in requests:
             self.pay(usage, at)
         self._count_nested(inf)
+        place, compiled = self.state.place, self.state.compiled
+        if place is not None and compiled.counts_conversations and not self.level:
+            place.conversation(compiled, self.timeline.now).settle(place.turn, self.state.history.ledger)
 
     def _count_nested(self, until: float | None = None) -> None:
         """Count the steps of nested turns until a time; None: until now."""
@@ -211,8 +217,11 @@ class RecordedTurn:
         record: Any = verdict.record
         is_refused = not self.state.is_recorded and verdict.action is not None and verdict.action > Action.NUDGE
         if event.ran is False or is_refused:
-            is_of_loop = is_loop_step(verdict.trip, None) or (event.ran is False and not call.refused_in_no_loop)
-            self._settle(JudgedCall(position, call, record, verdict.trip, (), is_of_loop))
+            in_vain = is_loop_step(verdict.trip, None)
+            if event.ran is False and not in_vain and not call.refused_in_no_loop:
+                in_vain = True  # so the guard of the program decided
+                fold(self.state, Paid(position, LOOPED), now)
+            self._over(JudgedCall(position, call, record, verdict.trip, (), in_vain))
         else:
             if call.span_id:
                 self._tools[call.span_id] = digest
@@ -256,13 +265,7 @@ class RecordedTurn:
         )
         self._keep(record)
         shown, in_vain = trip or _shown(verdict.trip, event), is_loop_step(trip, record)
-        self._settle(JudgedCall(position, call, record, shown, verdict.recovered, in_vain))
-
-    def _settle(self, call: JudgedCall) -> None:
-        """Hand over a call that is over."""
-        if call.in_vain:
-            fold(self.state, Paid(call.position, LOOPED), self.timeline.now)
-        self._over(call)
+        self._over(JudgedCall(position, call, record, shown, verdict.recovered, in_vain))
 
     def _fold_end(self, event: Any) -> Verdict:
         """Judge an outcome, with what a user's own detectors find in it, as a live turn does."""
@@ -285,7 +288,7 @@ class RecordedTurn:
         record: Any = verdict.record
         self._keep(record)
         shown, in_vain = _shown(verdict.trip, event), is_loop_step(verdict.trip, record)
-        self._settle(JudgedCall(position, call, record, shown, verdict.recovered, in_vain))
+        self._over(JudgedCall(position, call, record, shown, verdict.recovered, in_vain))
 
     def _keep(self, record: Record) -> None:
         """Note that the result of a call could be given again, if its tool allows that."""

@@ -115,7 +115,7 @@ class Replay:
             success, earlier = None, judged.earlier
             guarded = [{judged.run_id: turn} for turn in judged.guarded]
             self._count_spent(judged)
-            if not judged.calls:
+            if not (judged.calls or trips[0]):
                 return
         for summary, found, before, turns in zip(
             self._summaries, trips, earlier or repeat(None), guarded, strict=False

@@ -12,8 +12,9 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from otel_loopguard import semconv
-from otel_loopguard.cli.replay.judge import TripOfRun, reached, trips_of
+from otel_loopguard.cli.replay.judge import TripOfRun, reached, trip_of_request, trips_of
 from otel_loopguard.cli.replay.loop_rows import GuardedTurn, guarded, is_refusable
+from otel_loopguard.cli.replay.recorded_texts import AskedTrip, text_rows
 from otel_loopguard.cli.replay.recorded_turn import JudgedCall, NestedStep, RecordedTurn
 from otel_loopguard.cli.replay.token_sums import ModelRequest, before_calls, requests_of, rest_of, spent
 from otel_loopguard.engine.events import Paid
@@ -79,7 +80,7 @@ class JudgedTurn(NamedTuple):
 class _TurnOfJudge:
     """A turn, as far as one judge has judged it."""
 
-    __slots__ = ("_folded", "_guarded", "_is_over", "_made", "judge", "recorded")
+    __slots__ = ("_asked", "_folded", "_guarded", "_is_over", "_made", "judge", "recorded")
 
     def __init__(self, judge: PolicyJudge, *, heeds: bool) -> None:
         """``heeds``: the refusals were made."""
@@ -93,6 +94,12 @@ class _TurnOfJudge:
         self._guarded = RecordedTurn(judge.state(refuses=True), self._made.append)
         self._is_over = False
         """True if a guarded turn has ended in a part that was judged."""
+        self._asked = judge.state()
+        """The state of the turn for the texts of its requests."""
+
+    def ask(self, name: TurnName, heard: list[ModelSpan], first: int) -> list[AskedTrip]:
+        """Judge the texts of requests, in order, and return their trips. ``first``: the number of the first one."""
+        return list(self.judge.texts.asked(name, heard, self._asked, first))
 
     def place(self, place: PlaceInConversation | None, level: int, nested: list[NestedStep]) -> None:
         """Take its place in its conversation, the number of turns around it, and steps of turns nested in it."""
@@ -133,11 +140,11 @@ class _TurnOfJudge:
 class _OpenTurn:
     """A turn of which a part may have been judged."""
 
-    __slots__ = ("by_judge", "calls", "reached")
+    __slots__ = ("by_judge", "calls", "reached", "requests")
 
     def __init__(self, judges: list[PolicyJudge], *, heeds: bool) -> None:
         """``heeds`` is as of ``_TurnOfJudge``."""
-        self.calls = 0
+        self.calls = self.requests = 0
         self.by_judge = [_TurnOfJudge(judge, heeds=heeds) for judge in judges]
         self.reached: tuple[Reached, ...] | None = None
         """The state after the judged parts, for each judge; None before the first one."""
@@ -155,7 +162,7 @@ class _HeldSpans:
         self.size = 0
         """Bytes of the lines that the spans came from."""
         self.touched = 0
-        """The number of spans seen when the last one was added."""
+        """The number of spans seen when the last one was added; 0 if only requests are held."""
         self.until: tuple[int, int] = (-1, -1)
         """The order of the last span that was judged."""
         self.turns: dict[TurnName, _OpenTurn] = {}
@@ -235,16 +242,44 @@ class SpanBuffer:
 
     def rest(self) -> Iterator[JudgedTurn]:
         """Judge and yield all turns that are left. Traces come first: their calls may be of a conversation."""
+        self._drop_copies()
+        with_texts = [trace for trace, held in self._requests.items() if any(one.messages for one in held)]
+        for trace in with_texts:
+            if not self.ancestry.is_guarded(trace):
+                self._held_by.setdefault(TurnName("trace", trace), _HeldSpans())
         names = [name for name in self._held_by if name.source != "conversation"]
-        if any(judge.compiled.remembers for judge in self._judges):  # a conversation has its turns in order
-            names.sort(key=lambda name: min((span.start for span in self._held_by[name].spans), default=0))
+        if with_texts or any(judge.compiled.remembers for judge in self._judges):  # a conversation has them in order
+            names.sort(key=self._start_of)
         for name in self._nested_first({name: self._held_by[name].spans for name in names}):
             yield from self._close(name)
         while self._held_by:
             yield from self._close(next(iter(self._held_by)))
 
+    def _drop_copies(self) -> None:
+        """Drop the second span of a request: inside of a framework's span some clients begin a trace of their own."""
+        inside: dict[object, list[ModelSpan]] = {}
+        for one in (one for held in self._requests.values() for one in held if one.parent and one.usage.has_tokens):
+            inside.setdefault((one.service, one.usage[1:3]), []).append(one)
+        for held in self._requests.values():
+            held[:] = [
+                one
+                for one in held
+                if one.parent
+                or not any(
+                    other.start <= one.start and one.end <= other.end
+                    for other in inside.get((one.service, one.usage[1:3]), ())
+                )
+            ]
+
+    def _start_of(self, name: TurnName) -> int:
+        spans = (*self._held_by[name].spans, *self._requests.get(name.id, ()))
+        return min((span.start for span in spans), default=0)
+
     def _close(self, name: TurnName) -> Iterator[JudgedTurn]:
-        yield from self._judge(name, self._held_by[name], keep=0)
+        held = self._held_by[name]
+        for turn in self._judge(name, held, keep=0):
+            if held.touched or any(turn.trips):  # without a call only a turn that has trips is one
+                yield turn
         del self._held_by[name]
         _remember(self._over, name)
 
@@ -279,8 +314,8 @@ class SpanBuffer:
                 continue
             for span in spans:
                 self._hold(turn, span, size // len(ready))
-            if turn in self._held_by:
-                self._held_by[turn].requests += of_turn
+            if turn in self._held_by or any(one.messages for one in of_turn):
+                self._held_by.setdefault(turn, _HeldSpans()).requests += of_turn
 
     def _judge_turn(
         self, name: TurnName, held: _HeldSpans, ready: list[ToolSpan], requests: list[ModelSpan], *, is_last: bool
@@ -295,6 +330,7 @@ class SpanBuffer:
         in_order: list[RecordedCall | ModelSpan] = sorted([*calls, *thought], key=_in_order)
         outermost = [request for request in requests if not self.ancestry.is_in_request(request)]
         written = requests_of(calls, outermost, turn.calls)
+        heard = [] if own else self._heard(thought)
         nested, around = self._nested.pop(name, []), []
         if ready or requests:
             around = self.ancestry.turns_around(name, (ready or requests)[0])
@@ -311,7 +347,13 @@ class SpanBuffer:
             )
             end, in_vain = guarded_turn.figures.end, {call.position for call in folded if call.in_vain}
             guarded_turns = (*guarded_turns, guarded_turn)
-            trips = (*trips, trips_of(folded, end=end))
+            asked = one.ask(name, heard, turn.requests + 1)
+            if asked:
+                rows = [*guarded_turn.rows, *text_rows(asked, turn.requests + len(heard))]
+                guarded_turns = (*guarded_turns[:-1], guarded_turn._replace(rows=rows))
+            at = [(sum(call.span.start < one.request.start for call in calls), one) for one in asked]
+            of_requests = [trip_of_request(one, turn.calls + place, end) for place, one in at]
+            trips = (*trips, sorted([*trips_of(folded, end=end), *of_requests], key=attrgetter("call")))
             tokens = spent(written, in_vain, end, one.judge.compiled.prices)
             sums, in_loops = (*sums, tokens), Ledger(loop_tokens=tokens.in_loops.input + tokens.in_loops.output)
             fold(one.recorded.state, Paid(0, in_loops), None)
@@ -321,7 +363,8 @@ class SpanBuffer:
             self._nest(around[0][0], [*steps, steps[-1]._replace(loops=loops, usage=None, begins=0)] if steps else [])
         begin, earlier = turn.calls, turn.reached
         turn.calls += len(calls)
-        if turn.calls:
+        turn.requests += len(heard)
+        if turn.calls or trips[0]:
             turn.reached = tuple(map(reached, trips, earlier or repeat(frozenset())))
         arguments = sum(not call.has_arguments for call in calls)
         results = sum(call.has_arguments and not call.has_result for call in calls)
@@ -334,6 +377,12 @@ class SpanBuffer:
         return JudgedTurn(
             name.id, len(calls), trips, own, *missing, begin, calls, sums, earlier, guarded_turns, ledger, bool(around)
         )  # fmt: skip
+
+    def _heard(self, requests: list[ModelSpan]) -> list[ModelSpan]:
+        """Return the requests whose texts are known, in order, without those inside of another one."""
+        known = {one.span: one for one in requests if one.messages}
+        found = [one for one in known.values() if known.keys().isdisjoint(self.ancestry.above(one))]
+        return sorted(found, key=attrgetter("start", "end"))
 
     def _ledger(self, name: TurnName, judged: Ledger) -> Ledger:
         """Return the ledger of a turn: that of its span, if it has one, with what the judged calls add to it."""

@@ -120,7 +120,7 @@ class Summary:
             done = AFTER if trip.is_after else str(trip.action)
             self.modes[trip.mode, done] += 1
             self.refusable += trip.is_refused
-            self.repeats += trip.is_loop and trip.has_run
+            self.repeats += trip.is_loop and trip.has_run and not trip.of_request
             tool = trip.tool if len(self.tools) < _MOST_NAMES else "(others)"  # models make up names without end
             self.tools[tool, done] += 1
             if trip.is_kept_out:

@@ -13,7 +13,7 @@ from otel_loopguard.engine.history.bounded import EMPTY, kept
 from otel_loopguard.engine.history.text_blocks import NO_BLOCKS
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
+    from collections.abc import Hashable, Iterable, Sequence
 
     from otel_loopguard.engine.history.text_blocks import Blocks
 
@@ -32,6 +32,17 @@ def folded(text: str) -> str:
 def without_digits(text: str) -> str:
     """Return a text as messages of the user are compared: a hook may count its own rounds."""
     return _DIGITS.sub("0", folded(text))
+
+
+class Heard(NamedTuple):
+    """What a message of a conversation has, as keys."""
+
+    said: tuple[Hashable, int, Blocks] | None
+    """The text of the model, its length when folded, and the equal blocks at its end."""
+    calls: Sequence[Hashable]
+    results: Sequence[Hashable]
+    user: Hashable | None
+    """The text in the user's role."""
 
 
 class Repeat(NamedTuple):
@@ -78,6 +89,26 @@ class ConversationTexts:
         self._user: Hashable = None
         self._replaced: tuple[int, tuple[Hashable, int]] = (0, (None, 0))
         """The numbers of news and of effects at the last replacement."""
+
+    def hear(self, messages: Iterable[Heard], replaced: tuple[Hashable, int] | None = None) -> None:
+        """Note messages that are new. ``replaced``: they begin with a summary, which no user has written.
+
+        It is the turn, and the effects of the calls in it.
+        """
+        is_summary = replaced is not None
+        for one in messages:
+            if one.said is not None:
+                self.said(*one.said)
+            for _ in one.calls:
+                self.called()
+            for key in one.results:
+                self.result(key)
+            if one.user is not None:
+                if not is_summary:
+                    self.asked(one.user)
+                is_summary = False
+        if replaced is not None:
+            self.replaced(*replaced)
 
     def said(self, key: Hashable, length: int, blocks: Blocks = NO_BLOCKS) -> None:
         """Note a text of the model, by its key, its length when folded, and the equal blocks at its end."""
