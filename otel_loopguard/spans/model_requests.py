@@ -25,6 +25,9 @@ class _Names(NamedTuple):
     output: tuple[str, ...]
 
 
+_VERCEL: Final = (
+    "generateText.doGenerate", "streamText.doStream", "generateObject.doGenerate", "streamObject.doStream",
+)  # fmt: skip
 _DIALECTS: Final = (
     _Names(
         (semconv.OPERATION_NAME, ("chat", "generate_content", "text_completion")),
@@ -39,6 +42,20 @@ _DIALECTS: Final = (
         ("llm.token_count.prompt",),
         ("llm.token_count.prompt_details.cache_read",),
         ("llm.token_count.completion",),
+    ),
+    _Names(  # OpenLLMetry, before it had the operation's name
+        ("llm.request.type", ("chat", "completion")),
+        (semconv.REQUEST_MODEL, "gen_ai.response.model"),
+        ("gen_ai.usage.prompt_tokens", "gen_ai.usage.input_tokens"),
+        ("gen_ai.usage.cache_read_input_tokens",),
+        ("gen_ai.usage.completion_tokens", "gen_ai.usage.output_tokens"),
+    ),
+    _Names(  # Vercel AI SDK; the spans around these have the sums
+        ("ai.operationId", tuple(f"ai.{one}" for one in _VERCEL)),
+        (semconv.REQUEST_MODEL, "ai.model.id"),
+        ("gen_ai.usage.input_tokens", "ai.usage.inputTokens", "ai.usage.promptTokens"),
+        ("ai.usage.cachedInputTokens",),
+        ("gen_ai.usage.output_tokens", "ai.usage.outputTokens", "ai.usage.completionTokens"),
     ),
 )
 _OURS: Final = _Names(

@@ -43,6 +43,25 @@ CHAT = {"gen_ai.operation.name": "chat", "gen_ai.request.model": "gpt-5"}
             },
             Usage("claude", 7, 6, 5),
         ),
+        (
+            {
+                "llm.request.type": "chat",
+                "gen_ai.response.model": "gpt-4.1",
+                "gen_ai.usage.prompt_tokens": 9,
+                "gen_ai.usage.completion_tokens": 8,
+            },
+            Usage("gpt-4.1", 9, 8),
+        ),
+        (
+            {
+                "ai.operationId": "ai.streamText.doStream",
+                "ai.model.id": "gpt-4.1",
+                "ai.usage.promptTokens": 9,
+                "gen_ai.usage.output_tokens": 8,
+            },
+            Usage("gpt-4.1", 9, 8),
+        ),
+        ({"ai.operationId": "ai.generateText", "ai.usage.promptTokens": 9}, None),
         ({**CHAT, "gen_ai.usage.input_tokens": "many", "gen_ai.usage.output_tokens": -1}, Usage("gpt-5")),
         ({"gen_ai.operation.name": "embeddings", "gen_ai.usage.input_tokens": 3}, None),
         ({"gen_ai.operation.name": ["chat"]}, None),

@@ -249,7 +249,8 @@ class RecordedTurn:
 
     def _end(self, one: _Running) -> None:
         position, call, event, record, _ = one
-        self._count_nested()
+        if self._nested:
+            self._count_nested()
         self._tools.pop(call.span_id, None)
         self._starting.pop(call.span_id, None)
         if record is None:

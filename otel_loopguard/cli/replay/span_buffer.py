@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 _OBSERVE = str(Action.OBSERVE)
 MOST_HELD = 100_000
 """Spans, of all turns."""
+_MESSAGES_OF_A_SPAN = 16
+"""So many messages take as much memory as a span."""
 MOST_OF_A_TURN = 5_000
 """Spans of one turn. If there are more, the older half is judged."""
 LONGEST_QUIET = 200_000
@@ -226,10 +228,10 @@ class SpanBuffer:
         """Add a span of a model request, of another instrumentation."""
         self._requests.setdefault(span.trace, []).append(span)
         self._requests.move_to_end(span.trace)
-        self._requests_held += 1
+        self._requests_held += _weight([span])
         while self._requests_held > self._most_held:
             _, forgotten = self._requests.popitem(last=False)
-            self._requests_held -= len(forgotten)
+            self._requests_held -= _weight(forgotten)
 
     def _take_requests(self, trace: str, until: int | None) -> list[ModelSpan]:
         """Take out the requests of a trace that ended by this time, in nanoseconds; all of them if it is None."""
@@ -237,7 +239,7 @@ class SpanBuffer:
         left = [] if until is None else [span for span in held if span.end > until]
         if left:
             self._requests[trace] = left
-        self._requests_held -= len(held) - len(left)
+        self._requests_held -= _weight(held) - _weight(left)
         return held if not left else [span for span in held if span.end <= until]  # type: ignore[operator]  # not None, as some are left
 
     def rest(self) -> Iterator[JudgedTurn]:
@@ -463,6 +465,11 @@ def _once(spans: list[ToolSpan], ancestry: Ancestry) -> Iterator[ToolSpan]:
                 yield span
         elif not (ancestry.is_guarded(span.trace) or ancestry.is_inner(span, span.tool)):
             yield span
+
+
+def _weight(requests: list[ModelSpan]) -> int:
+    """Return as how many spans these count: messages are held, too."""
+    return sum(1 + len(one.messages) // _MESSAGES_OF_A_SPAN for one in requests)
 
 
 def _remember(names: OrderedDict[TurnName, None], name: TurnName) -> None:
