@@ -205,8 +205,10 @@ def _run_program(recording: Recording) -> None:
 
     scope = Scope(runtime.guard.turn(), conversation_id="a conversation", agent_name="helper")
     run = RunSpan.start(runtime.providers, scope)
-    with loopguard.turn():
-        runtime.reader.report(current_scope().turn, Trip(RUN_BUDGET, "", 5, 4, Action.ABORT, reason="tree.calls"))  # type: ignore[union-attr]  # in a turn
+    with loopguard.turn(agent_name="helper"):
+        turn: Any = current_scope().turn  # type: ignore[union-attr]  # it is in a turn
+        turn.spend(Ledger(children=1, depth=1))
+        runtime.reader.report(turn, Trip(RUN_BUDGET, "", 5, 4, Action.ABORT, reason="tree.calls"))
     scope.turn.spend(
         Ledger(2, 0, 900, 80, 500, unmetered=1, cost=0.25, children=1, depth=1, compactions=1, loop_tokens=980)
     )

@@ -177,9 +177,11 @@ class Runtime:
         if self.open_spans.agent() is None:
             TurnSpan.start(self.providers, scope)
 
-    def _turn_ended(self, turn: Turn, ended: EndedTurn, error: BaseException | None) -> None:
+    def _turn_ended(self, turn: Turn, ended: EndedTurn, error: BaseException | None, agent_name: str | None) -> None:
         with self.shield("turn.end"):
-            self.providers.outlets().meters.turn_ended(turn.known_as, ended.ended_as, turn.strongest_action)
+            meters = self.providers.outlets().meters
+            meters.turn_ended(turn.known_as, ended.ended_as, turn.strongest_action)
+            meters.turn_spent(ended.ledger, agent_name, self.guard.compiled.prices.currency)
         if turn.span is not None:
             with self.shield("run.span"):
                 was_left = turn.source == "messages" and error is None and ended.ended_as in (CANCELLED, FAILED)

@@ -120,6 +120,8 @@ def tripped_attributes(trip: Trip, record: Record | None = None) -> dict[str, st
     attributes = {semconv.MODE: str(trip.mode), semconv.VERDICT: str(trip.verdict), semconv.ACTION: str(trip.action)}
     if trip.reason == OVER_TURNS:
         attributes[semconv.TRIP_SCOPE] = "conversation"
+    if trip.is_budget:
+        attributes[semconv.BUDGET_ACCOUNT] = trip.reason
     limit = None if record is None else record.limit
     if limit is not None and limit.mode == trip.mode and not limit.never and trip.reason != "lost":
         attributes[semconv.LIMIT_REASON] = limit.reason.name.lower()
@@ -128,9 +130,7 @@ def tripped_attributes(trip: Trip, record: Record | None = None) -> dict[str, st
 
 def event_attributes(trip: Trip, tool: str, first: First, record: Record | None = None) -> dict[str, Any]:
     """Return the attributes of the event ``tool_loop_detected``: texts, and the numbers of the trip."""
-    account = {semconv.BUDGET_ACCOUNT: trip.reason} if trip.is_budget else {}
     return {
-        **account,
         **tripped_attributes(trip, record),
         semconv.TOOL_KIND: str(trip.kind),
         semconv.TOOL_NAME: tool,

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from opentelemetry.context import Context
     from opentelemetry.metrics import CallbackOptions, Counter, Meter
 
+    from otel_loopguard.engine.ledger import Ledger
     from otel_loopguard.engine.policy.policy import Policy
     from otel_loopguard.engine.vocabulary import Trip, Usage
 
@@ -33,6 +34,12 @@ if TYPE_CHECKING:
 CHECK_SECONDS = (3e-5, 1e-4, 3e-4, 1e-3, 1e-2)
 CHECKS_PER_SAMPLE = 16
 TURN_CALLS = (1, 2, 5, 10, 20, 50, 100)
+# Ten times a bound is the bound after the next one: so rules can count turns that took ten times the median.
+TURN_TOKENS = (3_000, 10_000, 30_000, 100_000, 300_000, 1_000_000, 3_000_000, 10_000_000)
+TURN_COST = (0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100)
+TURN_CHILDREN = (1, 3, 10, 30, 100)
+MOST_UNKNOWN = 0.1
+"""The share of a turn's requests that may be unmetered or unpriced in the metrics of its tokens or its cost."""
 MOST_MODELS = 50
 MOST_UNFLUSHED = 32
 _STEPS = ("work", "loop")
@@ -53,6 +60,7 @@ class Meters:
         """The tool, ending and context of each call that the SDK does not have yet. A deque needs no lock."""
         self._checks = itertools.count()
         self._models = Labels(MOST_MODELS)
+        self._agents = Labels()
         self._begun: set[tuple[Any, ...]] = set()
         self._live = live
         self._started = time.time()
@@ -87,6 +95,20 @@ class Meters:
         self._turn_calls = histogram(
             meter, semconv.METRIC_TURN_TOOL_CALLS, "{call}", "Tool calls of a turn.", TURN_CALLS
         )
+        self._turn_tokens = histogram(
+            meter, semconv.METRIC_TURN_TOKENS, "{token}",
+            "Tokens of a turn, nested ones included; none if more than a tenth of the requests are unmetered.",
+            TURN_TOKENS,
+        )  # fmt: skip
+        self._turn_cost = histogram(
+            meter, semconv.METRIC_TURN_COST, "{currency}",
+            "Cost of a turn, nested ones included; none if more than a tenth of the requests have no known cost.",
+            TURN_COST,
+        )  # fmt: skip
+        self._turn_children = histogram(
+            meter, semconv.METRIC_TURN_CHILDREN, "{agent}", "Agents that a turn started; none if it started none.",
+            TURN_CHILDREN,
+        )  # fmt: skip
         self._check = histogram(
             meter, semconv.METRIC_CHECK_DURATION, "s", "Time that judging a call took.", CHECK_SECONDS
         )
@@ -203,6 +225,22 @@ class Meters:
         self._open.over(turn_id)
         action_word = semconv.NO_ACTION if action is None else str(action)
         self._record(self._turns_ended.add, 1, {semconv.TURN_END: end, semconv.ACTION: action_word})
+
+    def turn_spent(self, ledger: Ledger, agent: str | None, currency: str) -> None:
+        """Record what a turn took that has ended and is not nested, as far as that is known.
+
+        A turn of which much is unknown is left out, because it would count as a cheap one. Of the others the known part
+        is recorded: a fan-out must not stay out of sight because one of its requests failed.
+        """
+        named = {} if agent is None else {semconv.AGENT_NAME: self._agents[agent]}
+        paid = {**named, semconv.CURRENCY: currency} if currency else named
+        most_unknown = MOST_UNKNOWN * ledger.requests
+        if ledger.requests and ledger.unmetered <= most_unknown:
+            self._record(self._turn_tokens.record, ledger.tokens, named)
+        if ledger.requests and ledger.unpriced <= most_unknown:
+            self._record(self._turn_cost.record, ledger.cost, paid)
+        if ledger.children:
+            self._record(self._turn_children.record, ledger.children, named)
 
     def measures_this_check(self) -> bool:
         """Return True for one call in sixteen, to record its time of judging: that gives the histogram of all."""

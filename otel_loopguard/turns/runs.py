@@ -73,14 +73,14 @@ class Runs:
         guard: Guard,
         conversations: LastTurns,
         turn_over: Callable[[Turn], None],
-        turn_ended: Callable[[Turn, EndedTurn, BaseException | None], None],
+        turn_ended: Callable[[Turn, EndedTurn, BaseException | None, str | None], None],
     ) -> None:
         self._guard = guard
         self._conversations = conversations
         self._turn_over = turn_over
         """Called with a turn that is over, before it is closed."""
         self._turn_ended = turn_ended
-        """Called with each turn that has ended, and the exception that ended it, or None."""
+        """Called with each turn that has ended, the exception that ended it, or None, and the agent's name, or None."""
         self._known: dict[str, Scope] = {}
 
     def known(self, run_id: str | None) -> Scope | None:
@@ -148,11 +148,12 @@ class Runs:
         *,
         how: End | None = None,
         conversation_id: str | None = None,
+        agent_name: str | None = None,
     ) -> None:
         """Note how a turn has ended, unless that was noted before. ``how`` replaces what the exception says."""
         ended = turn.finish(error, how=how, conversation_id=conversation_id)
         if ended is not None:
-            self._turn_ended(turn, ended, error)
+            self._turn_ended(turn, ended, error, agent_name)
 
     def close(self, run: OpenRun, error: BaseException | None = None, *, unfinished: bool = False) -> list[str]:
         """Close a run, and its turn if the run owns it. Return the user's messages that were not delivered.
@@ -166,7 +167,7 @@ class Runs:
             return []
         conversation_id, turn = run.scope.conversation_id, run.scope.turn
         if not run.is_nested and (error is not None or not unfinished):
-            self.end_turn(turn, error, conversation_id=conversation_id)
+            self.end_turn(turn, error, conversation_id=conversation_id, agent_name=run.scope.agent_name)
         if conversation_id is not None:
             if self._conversations.ended(conversation_id, turn) and unfinished:
                 return []

@@ -112,7 +112,7 @@ def test_code_between_the_requests_can_ask_for_their_turn() -> None:
 
 def test_an_agent_in_a_tool_counts_for_the_turn_around_it() -> None:
     """A tool that runs a loop of its own over the client is a nested turn."""
-    with guarded(Policy(cost_per_million_tokens=PRICES)), Server(Working(*READS)).running() as server:
+    with guarded(Policy(cost_per_million_tokens=PRICES)) as recording, Server(Working(*READS)).running() as server:
 
         @loopguard.tool
         def run_agent(task: str) -> str:
@@ -122,7 +122,10 @@ def test_an_agent_in_a_tool_counts_for_the_turn_around_it() -> None:
             agent(server, "task-1")
             run_agent("task-2")
             run_agent("task-3")
+        metrics = (semconv.METRIC_TURN_TOKENS, semconv.METRIC_TURN_COST, semconv.METRIC_TURN_CHILDREN)
+        measured = [(point.count, point.sum) for name in metrics for point in recording.points(name)]
     assert turn.ledger.timeless == counted(server)._replace(calls=9 + 2, children=2, depth=1)
+    assert measured == [(1, turn.ledger.tokens), (1, turn.ledger.cost), (1, 2)]
 
 
 def test_turns_in_64_threads_have_their_own() -> None:

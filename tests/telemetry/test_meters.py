@@ -16,12 +16,15 @@ from opentelemetry import context as otel_context
 
 import otel_loopguard as loopguard
 from otel_loopguard import ToolLoopError, semconv
+from otel_loopguard.engine.ledger import Ledger
 from otel_loopguard.engine.modes import Mode
 from otel_loopguard.engine.policy.policy import Policy, ToolContract
 from otel_loopguard.engine.rule import Rule
 from otel_loopguard.engine.vocabulary import Action, Trip, Usage
-from otel_loopguard.telemetry.meters import announced_trips
+from otel_loopguard.telemetry.measurements import MOST_LABELS
+from otel_loopguard.telemetry.meters import TURN_CHILDREN, TURN_COST, TURN_TOKENS, announced_trips
 from otel_loopguard.testing import ScriptedAgent, guarded
+from otel_loopguard.turns.scope import current_scope
 from tests.telemetry.agents import attributes, look, stuck
 
 if TYPE_CHECKING:
@@ -302,3 +305,51 @@ def test_calls_that_end_in_several_threads_are_all_counted() -> None:
         finally:
             sys.setswitchinterval(before)
         assert recording.counted(semconv.METRIC_TOOL_CALLS) == 8_000
+
+
+TURN_METRICS = (semconv.METRIC_TURN_TOKENS, semconv.METRIC_TURN_COST, semconv.METRIC_TURN_CHILDREN)
+SPENT = {
+    "all known": (Ledger(10, 0, 900, 80, cost=0.25, children=2), (980, 0.25, 2)),
+    "free of charge": (Ledger(10, 0, 900, 80), (980, 0, None)),
+    "one request of ten failed": (Ledger(10, 0, 900, 80, unmetered=1, cost=0.25, unpriced=1), (980, 0.25, None)),
+    "one of nine failed": (Ledger(9, 0, 900, 80, unmetered=1, cost=0.25, unpriced=1, children=2), (None, None, 2)),
+    "no prices": (Ledger(10, 0, 900, 80, unpriced=10), (980, None, None)),
+    "no model client is read": (Ledger(calls=9), (None, None, None)),
+}
+
+
+def spend(ledger: Ledger, agent: str) -> None:
+    """Play a turn of this agent that takes so much."""
+    with loopguard.turn(agent_name=agent):
+        scope = current_scope()
+        assert scope is not None
+        scope.turn.spend(ledger)
+
+
+@pytest.mark.parametrize("name", SPENT)
+def test_what_a_turn_took_is_measured_as_far_as_it_is_known(name: str) -> None:
+    """A turn of which much is unknown is in no histogram: it would be a cheap one there."""
+    ledger, known = SPENT[name]
+    with guarded(Policy(currency="USD")) as recording:
+        spend(ledger, "planner")
+        agent = {semconv.AGENT_NAME: "planner"}
+        labels = (agent, {**agent, semconv.CURRENCY: "USD"}, agent)
+        for metric, expected, of_metric in zip(TURN_METRICS, known, labels, strict=True):
+            found = [(dict(point.attributes), point.count, point.sum) for point in recording.points(metric)]
+            assert found == ([] if expected is None else [(of_metric, 1, expected)])
+
+
+def test_the_agents_that_label_what_turns_took_are_bounded() -> None:
+    """Also of a program that makes a name for each run."""
+    with guarded() as recording:
+        for number in range(MOST_LABELS + 20):
+            spend(Ledger(1, 0, 900, 80), f"agent-{number}")
+        names = [point.attributes[semconv.AGENT_NAME] for point in recording.points(semconv.METRIC_TURN_TOKENS)]
+        assert len(names) == MOST_LABELS + 1
+        assert recording.counted(semconv.METRIC_TURN_TOKENS, gen_ai__agent__name=semconv.OTHER_TOOL) == 20
+
+
+@pytest.mark.parametrize("bounds", [TURN_TOKENS, TURN_COST, TURN_CHILDREN])
+def test_ten_times_a_bound_of_what_turns_took_is_a_bound(bounds: tuple[float, ...]) -> None:
+    """So rules can count the turns beyond ten times the median."""
+    assert [round(10 * bound, 9) for bound in bounds[:-2]] == list(bounds[2:])
