@@ -33,6 +33,9 @@ OBSERVED_STEPS_FLOOR: Final = 10
 TURNS_FACTOR: Final = 3
 RATIO_LIMIT: Final = 0.05
 RATIO_MIN_CALLS: Final = 100
+COSTLY_FLOOR: Final = 5
+COSTLY_FACTOR: Final = 5
+COSTLY_BY_SERVICE: Final = f"Turns beyond {recordings.BEYOND_MEDIAN} times the median, by service"
 UNKNOWN_FLOOR: Final = 10
 UNKNOWN_FACTOR: Final = 2
 SHARED_TOOL_KEEP: Final = "30m"
@@ -52,7 +55,7 @@ class Alert:
     ``summary`` and ``description`` have placeholders: ``{value}`` is the query's value, printed with ``number``;
     ``{job}``, ``{site}``, ``{tool}``, ``{error}``, ``{reason}``, ``{instance}`` and ``{loss}`` are labels of it;
     ``{worst}`` is the tool and the mode with the most trips; ``{not_stopped}`` is the number of turns that nothing
-    stopped; ``{services}`` are those of a tool that is shared.
+    stopped; ``{services}`` are those of a tool that is shared; ``{took}`` is the account with the most costly turns.
     """
 
     name: str
@@ -200,6 +203,18 @@ ALERTS: Final = (
         "opened. Other turns are not affected.",
         board=OVERVIEW_UID,
         panel="Loop steps by mode",
+    ),
+    Alert(
+        name="LoopguardRunCost",
+        expr=_above_usual(recordings.COSTLY_TURNS, COSTLY_FLOOR, COSTLY_FACTOR),
+        wait="5m",
+        keep="30m",
+        severity="ticket",
+        summary="{job}: {value} turns of an hour took more than 10 times the usual{took}",
+        description=f"{{value}} turns of the last hour took more than {recordings.BEYOND_MEDIAN} times the median of "
+        f"their agent. The limit is {COSTLY_FLOOR}, and {COSTLY_FACTOR} times the usual number of this service.",
+        board=OVERVIEW_UID,
+        panel=COSTLY_BY_SERVICE,
     ),
     Alert(
         name="LoopguardUnknownTools",

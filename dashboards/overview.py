@@ -26,7 +26,7 @@ from dashboards.panels import (
     number,
     runbook,
 )
-from dashboards.tokens import charts, figures
+from dashboards.tokens import charts, figures, turns
 
 if TYPE_CHECKING:
     from grafana_foundation_sdk.cog.builder import Builder
@@ -77,7 +77,7 @@ def _rows() -> dict[str, list[Builder[Panel]]]:
     return {
         "In this time range: did the guard help, what did it cost": [*_help_figures(), *figures()],
         "Actions": _help(),
-        "Cost": charts(),
+        "What runs cost": [*turns(), *charts()],
         "Loops": _loops(),
         "Shadow mode: calls that enforcing would have refused": _shadow(),
         "The guard itself": guard(),

@@ -149,6 +149,16 @@ MODEL_COST: Final = in_range(_loop_cost, RANGE, names.MODEL)
 MODEL_REQUESTS: Final = f"{_count(names.MODEL, _requests, RANGE)} > 0"
 MODEL_UNKNOWN: Final = share(_count(names.MODEL, _unknown_usage, RANGE), f"({MODEL_REQUESTS})")
 
+# --- in the time range: what turns took ------------------------------------------------------------------------------
+_took: Final = in_range(select(recordings.TURNS_TOOK, _JOB), RANGE, f"{recordings.TOOK_BY}, le")
+TURNS_BEYOND: Final = f"round(max_over_time({select(recordings.TURNS_BEYOND, _JOB)}[{RANGE}])) > 0"
+TURN_MEDIAN: Final = f"histogram_quantile(0.5, {_took})"
+TURN_P95: Final = f"histogram_quantile(0.95, {_took})"
+TURN_MOST: Final = f"histogram_quantile(1, {_took})"
+_costly: Final = select(recordings.COSTLY_TURNS, _JOB)
+COSTLY_TURNS: Final = _with_any(_costly, _costly)
+BUDGET_TRIPS: Final = f"{in_bars(select(recordings.BUDGET_TRIPS, _JOB), f'{names.BUDGET_ACCOUNT}, {names.ACTION}')} > 0"
+
 # --- in the time range: which loops ----------------------------------------------------------------------------------
 STEPS_BY_MODE: Final = f"{in_bars(_steps, names.MODE)} > 0"
 TRIP_EXEMPLARS: Final = select(names.TRIPS, _JOB, recordings.LOOPS)

@@ -12,7 +12,9 @@ from typing import Final
 from dashboards import names
 from dashboards.promql import COUNTER, MINUTE, MINUTE_AND_STEP, Memory, equals, grown, in_range, select, share, total
 from otel_loopguard import semconv
-from otel_loopguard.engine.vocabulary import NO_LOOPS
+from otel_loopguard.engine.vocabulary import NO_LOOPS, RUN_BUDGET
+from otel_loopguard.telemetry.genai_meters import RUN_CALLS
+from otel_loopguard.telemetry.meters import TURN_CHILDREN, TURN_COST, TURN_TOKENS
 
 LOOPS: Final = f'{names.MODE}!~"{"|".join(sorted(NO_LOOPS))}"'
 """Leaves out trips that are no loops: a call after the user's stop, and a budget that is spent."""
@@ -102,6 +104,7 @@ MODEL_TOKENS: Final = "job_step_model:loopguard_model_tokens:increase1m"
 MODEL_COST: Final = "job_step_model_currency:loopguard_model_cost:increase1m"
 INTERNAL_ERRORS: Final = "job_site:loopguard_internal_errors:increase1m"
 TURN_TOOL_CALLS: Final = "job_le:loopguard_turn_tool_calls_bucket:increase1m"
+BUDGET_TRIPS: Final = "job_account_action:loopguard_budget_trips:increase1m"
 CHECK_DURATION: Final = "job_le:loopguard_check_duration_seconds_bucket:increase1m"
 
 # --- turns in ten minutes ----------------------------------------------------------------------------------------
@@ -115,6 +118,27 @@ WOULD_REFUSE: Final = "job:loopguard_would_refuse:increase1d"
 TRIP_RATIO: Final = "job:loopguard_trips_per_tool_call:ratio15m"
 CALLS: Final = "job:loopguard_tool_calls:increase15m"
 UNKNOWN_CALLS: Final = "job:loopguard_unknown_tool_calls:increase30m"
+
+# --- what turns took ---------------------------------------------------------------------------------------------
+ACCOUNT: Final = "account"
+"""The label of these series with a key of ``_ACCOUNTS``."""
+_ACCOUNTS: Final = {
+    "tokens": (names.TURN_TOKENS, TURN_TOKENS),
+    "cost": (names.TURN_COST, TURN_COST),
+    "agents": (names.TURN_CHILDREN, TURN_CHILDREN),
+    "requests": (names.RUN_REQUESTS, RUN_CALLS),
+}
+"""The accounts by which turns are compared, each with its histogram and the bounds of that."""
+BEYOND_MEDIAN: Final = 10
+TURNS_OF_A_MEDIAN: Final = 20
+"""The turns of an agent in a week from which on their median says what is usual."""
+TOOK_BY: Final = f"{names.JOB}, {names.AGENT}, {names.CURRENCY}, {ACCOUNT}"
+TURNS_TOOK: Final = "job_agent_account_le:loopguard_turns_took_bucket:increase1m"
+_TOOK_IN_HOUR: Final = "job_agent_account_le:loopguard_turns_took_bucket:increase1h"
+_TOOK_SHARE: Final = "job_agent_account_le:loopguard_turns_took:ratio7d"
+TURNS_BEYOND: Final = "job_agent_account:loopguard_turns_beyond_median:increase1h"
+COSTLY_TURNS: Final = "job:loopguard_turns_beyond_median:increase1h"
+"""The turns of an hour beyond ten times the median of their agent, in the account with the most of them."""
 
 
 def _by(*labels: str) -> str:
@@ -160,6 +184,45 @@ def _events(by: str, *matchers: str) -> str:
 
 def _most(*matchers: str) -> str:
     return f"max by ({names.JOB}) ({select(TURNS_BY_ACTION, *matchers)})"
+
+
+def _took() -> str:
+    """Return the growth of the histograms of all accounts, with the account as a label."""
+    by = _by(names.JOB, names.AGENT, names.CURRENCY, "le")
+    grown = {account: _grown(by, metric) for account, (metric, _) in _ACCOUNTS.items()}
+    return "\nor ".join(f'label_replace({each}, "{ACCOUNT}", "{name}", "", "")' for name, each in grown.items())
+
+
+def _beyond() -> str:
+    """Return the turns of the last hour that took more than ten times the median of a week, by agent and account.
+
+    They are counted from the first bound that is ten times the upper one of the median's bucket, so each of them is
+    beyond; those nearer to the limit are left out. Of an agent with few turns nothing is known.
+    """
+    bounds = {
+        (bound, limit)
+        for _, every in _ACCOUNTS.values()
+        for bound in every
+        for limit in [each for each in every if each >= round(BEYOND_MEDIAN * bound, 9)][:1]
+    }
+    hour = _up_to(_TOOK_IN_HOUR)
+    return "\nor ".join(
+        f"{hour} - ignoring (le) {_up_to(_TOOK_IN_HOUR, limit)} and ignoring (le) {_up_to(_TOOK_SHARE, bound)} >= 0.5"
+        for bound, limit in sorted(bounds)
+    )
+
+
+def _share_of_week() -> str:
+    """Return the share of an agent's turns in a week that took up to each bound, if they are enough."""
+    week = "sum_over_time({}[7d:5m])"
+    turns = f"({week.format(_up_to(_TOOK_IN_HOUR))} / 12 >= {TURNS_OF_A_MEDIAN})"
+    return f"{week.format(_TOOK_IN_HOUR)} / 12 / ignoring (le) group_left () {turns}"
+
+
+def _up_to(buckets: str, bound: float | None = None) -> str:
+    """Return the bucket with this bound, in text and in OpenMetrics; without a bound that of all values."""
+    number = "[+]Inf" if bound is None else f"{bound:g}([.]0)?".replace("+", "[+]")
+    return f'{buckets}{{le=~"{number}"}}'
 
 
 _TRIP = _by(names.JOB, names.MODE, names.VERDICT, names.ACTION)
@@ -211,6 +274,11 @@ RECORDINGS: Final = (
     Recording(MODEL_COST, _grown(_by(names.JOB, names.LOOP_OR_WORK, names.MODEL, names.CURRENCY), names.MODEL_COST)),
     Recording(INTERNAL_ERRORS, _grown(_by(names.JOB, names.SITE), names.INTERNAL_ERRORS)),
     Recording(TURN_TOOL_CALLS, _grown(_by(names.JOB, "le"), names.TURN_TOOL_CALLS)),
+    Recording(
+        BUDGET_TRIPS,
+        _grown(_by(names.JOB, names.BUDGET_ACCOUNT, names.ACTION), names.TRIPS, equals(names.MODE, RUN_BUDGET)),
+    ),
+    Recording(TURNS_TOOK, _took()),
     Recording(CHECK_DURATION, _grown(_by(names.JOB, "le"), names.CHECK_DURATION)),
     # A turn that loops reaches several modes and actions. Without the exact count the most frequent mode is a lower
     # bound; with trips alone their number is divided.
@@ -281,6 +349,14 @@ USUAL: Final = (
             in_range(select(TRIPS, LOOPS, REFUSABLE, f'{names.ACTION}=~"off|observe"'), "1d", names.JOB),
         ),
     ),
+    Recording(_TOOK_IN_HOUR, in_range(TURNS_TOOK, "1h", f"{TOOK_BY}, le")),
+    Recording(_TOOK_SHARE, _share_of_week()),
+    Recording(TURNS_BEYOND, _beyond()),
+    Recording(
+        COSTLY_TURNS,
+        f"max by ({names.JOB}) ({total(_by(names.JOB, ACCOUNT), TURNS_BEYOND)})\nor on ({names.JOB}) {PRESENT} * 0",
+    ),
+    *_baseline(COSTLY_TURNS, "LoopguardRunCost"),
     *_baseline(TURNS_ENDED, _PAGES),
     *_baseline(TURNS_REFUSED, "LoopguardRefused"),
     *_baseline(TURNS, _PAGES),

@@ -11,7 +11,15 @@ from dashboards import names
 from dashboards.alerts import ALERTS, GRAFANA, Alert
 from dashboards.panels import OVERVIEW_UID, panel_id
 from dashboards.promql import STEP, in_range
-from dashboards.recordings import RECORDINGS, SHARED_TOOL, TOOL_TRIPS, TURNS_NOT_STOPPED, USUAL
+from dashboards.recordings import (
+    ACCOUNT,
+    RECORDINGS,
+    SHARED_TOOL,
+    TOOL_TRIPS,
+    TURNS_BEYOND,
+    TURNS_NOT_STOPPED,
+    USUAL,
+)
 
 if TYPE_CHECKING:
     from dashboards.recordings import Recording
@@ -113,6 +121,7 @@ def _above_zero() -> dict[str, Any]:
 _TRIPS = in_range(TOOL_TRIPS + "{job='%s'}", "10m")
 _WORST = f"topk(1, sum by (gen_ai_tool_name, loopguard_mode) ({_TRIPS}) > 0)"
 _SHARING = f"sort_desc({SHARED_TOOL}{{{names.TOOL}='%s'}})"
+_TOOK = f"topk(1, {TURNS_BEYOND}{{job='%s'}} > 0)"
 _OF_JOB = f"{TURNS_NOT_STOPPED}{{job='%s'}}"
 
 
@@ -124,12 +133,21 @@ def _asked(query: str, shown: str) -> str:
 _IN_PROMETHEUS = {
     "value": "$value",
     "worst": _asked(_WORST, ", mostly {{ .Labels.gen_ai_tool_name }} ({{ .Labels.loopguard_mode }})"),
+    "took": _asked(
+        _TOOK, f", mostly {{{{ .Labels.{ACCOUNT} }}}}{{{{ with .Labels.{names.AGENT} }}}} of {{{{ . }}}}{{{{ end }}}}"
+    ),
     "not_stopped": _asked(_OF_JOB, '{{ .Value | printf "%.0f" }}'),
     "services": f'{{{{ range $i, $service := printf "{_SHARING}" $labels.{names.TOOL} | query }}}}'
     "{{ if $i }}, {{ else }}: {{ end }}{{ $service.Labels.job }}{{ end }}",
 }
 # Grafana's templates cannot ask: the linked dashboard shows tool and mode.
-_IN_GRAFANA = {"value": "$values.A.Value", "worst": "", "not_stopped": "the dashboard shows how many", "services": ""}
+_IN_GRAFANA = {
+    "value": "$values.A.Value",
+    "worst": "",
+    "took": "",
+    "not_stopped": "the dashboard shows how many",
+    "services": "",
+}
 
 
 def _annotations(alert: Alert, templates: dict[str, str]) -> dict[str, str]:

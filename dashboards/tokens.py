@@ -1,21 +1,39 @@
-"""The panels about what loops cost: the tokens of the model requests that were steps of loops."""
+"""The panels about what turns take, and what of it went into loops: the tokens of requests that were steps of one."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from dashboards import names, queries
-from dashboards.panels import SHARE, Column, bad_from, bars, listing, number
+from dashboards.alerts import COSTLY_BY_SERVICE, COSTLY_FLOOR
+from dashboards.health import NOT_REPORTING
+from dashboards.panels import (
+    SHARE,
+    Column,
+    bad_from,
+    bars,
+    conversations,
+    lines,
+    link,
+    listing,
+    number,
+    runbook,
+)
+from dashboards.recordings import ACCOUNT, BEYOND_MEDIAN, TURNS_OF_A_MEDIAN
 
 if TYPE_CHECKING:
     from grafana_foundation_sdk.cog.builder import Builder
     from grafana_foundation_sdk.models.dashboard import Panel
+
+    from dashboards.panels import Steps
 
 _UNKNOWN = (
     "not known, which is not zero: no model client is patched, or its responses carry no usage, as those of many "
     "streams."
 )
 _NO_PRICES = "not known: no usage, or the policy has no cost_per_million_tokens for these models."
+_RUNS = "run-cost"
+_OUTLIERS: Steps = [(None, "transparent"), (1, "orange")]
 _SERVICE = f"{{{{{names.JOB}}}}}"
 _CURRENCY = f"{{{{{names.CURRENCY}}}}}"
 
@@ -59,6 +77,54 @@ def figures() -> list[Builder[Panel]]:
             unit="short",
             width=3,
             empty="no step of a loop with known tokens.",
+        ),
+    ]
+
+
+def turns() -> list[Builder[Panel]]:
+    """Return the panels with what a turn takes, those that took far more than others first."""
+    return [
+        listing(
+            "What a turn takes, outliers first",
+            "By agent: the tokens, the cost, the started agents and the model requests of a turn, nested turns "
+            f"included. *Beyond* is the most turns of an hour that took more than {BEYOND_MEDIAN} times the median of "
+            "a week; *up to* is the bound of the bucket with the largest. A turn of which much is not known is left "
+            "out. Click a service for its conversations, and a coloured number for what to do.",
+            [
+                Column("Service", label=names.JOB, url=conversations("var-job=${__data.fields.Service}")),
+                Column("Agent", label=names.AGENT),
+                Column("Of a turn", label=ACCOUNT),
+                Column("Currency", label=names.CURRENCY),
+                Column(
+                    "Beyond", query=queries.TURNS_BEYOND, steps=[(None, "transparent"), (1, "orange")], runbook=_RUNS
+                ),
+                Column("Median", query=queries.TURN_MEDIAN, unit="short"),
+                Column("p95", query=queries.TURN_P95, unit="short"),
+                Column("Up to", query=queries.TURN_MOST, unit="short"),
+            ],
+            sort_by=["Beyond", "Up to"],
+            empty=f"no turn has ended whose model requests were read. {NOT_REPORTING}",
+        )
+        .height(9)
+        .span(24),
+        lines(
+            COSTLY_BY_SERVICE,
+            f"Turns of an hour that took more than {BEYOND_MEDIAN} times the median of their agent, in the account "
+            f"with the most of them. From the dashed line ({COSTLY_FLOOR}) on a ticket is due, if it is not usual for "
+            "the service.",
+            {_SERVICE: queries.COSTLY_TURNS},
+            limit=COSTLY_FLOOR,
+            sorted_legend=True,
+            empty=f"no agent has ended {TURNS_OF_A_MEDIAN} turns in a week, as a median takes. {NOT_REPORTING}",
+        )
+        .data_links([link("Conversations of this service", conversations(f"var-job=${{__field.labels.{names.JOB}}}"))])
+        .links([runbook(_RUNS)]),
+        bars(
+            "Budgets that were spent",
+            "Trips of run_budget by the account that was spent, and by what was done: told before it, concluded at it, "
+            "ended if the run went on.",
+            {f"{{{{{names.BUDGET_ACCOUNT}}}}} · {{{{{names.ACTION}}}}}": queries.BUDGET_TRIPS},
+            empty="no budget was spent in this time range, or the policy has none.",
         ),
     ]
 

@@ -62,7 +62,7 @@ def test_an_incident_of_a_service_is_one_page_and_no_ticket(alerting: tuple[Aler
     page, ticket = ("/page", "shop", "LoopguardNotStopped"), ("/ticket", "docs", "LoopguardTripRatio")
     fire(alertmanager, ("LoopguardNotStopped", "shop"))
     wait_until("the page", lambda: posted(webhook) == [page])
-    follow = ("TripSpike", "TripRatio", "BreakerOpen", "UnknownTools", "Refused", "WouldRefuse")
+    follow = ("TripSpike", "TripRatio", "BreakerOpen", "UnknownTools", "Refused", "WouldRefuse", "RunCost")
     fire(alertmanager, *((f"Loopguard{name}", "shop") for name in follow), ("LoopguardTripRatio", "docs"))
 
     expected = [page, ticket]

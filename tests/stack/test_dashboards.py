@@ -13,13 +13,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
+from opentelemetry.context import Context
 
 from dashboards import names, recordings
 from dashboards import queries as queries_of_panels
 from dashboards.build import generated, stale
 from dashboards.overview import STEPS_BY_SERVICE
 from dashboards.panels import panel_id
-from otel_loopguard import Action, semconv
+from otel_loopguard import Action, Ledger, semconv
+from otel_loopguard.engine.vocabulary import RUN_BUDGET, First, Trip
 
 from .harness.agent import run_agent
 from .harness.process import wait_until
@@ -104,10 +106,10 @@ def known_metrics() -> set[str]:
 
 
 def known_labels() -> set[str]:
-    """Every label that our telemetry and Prometheus's alerts can have."""
+    """Every label that our telemetry, Prometheus's alerts and our recording rules can have."""
     attributes = {value for value in vars(semconv).values() if isinstance(value, str)}
-    of_prometheus = {"job", "instance", "exporter", "alertname", "alertstate", "severity"}
-    return {attribute.replace(".", "_") for attribute in attributes} | of_prometheus
+    of_rules = {"job", "instance", "exporter", "alertname", "alertstate", "severity", recordings.ACCOUNT}
+    return {attribute.replace(".", "_") for attribute in attributes} | of_rules
 
 
 @pytest.mark.parametrize("query", queries())
@@ -263,6 +265,9 @@ def loaded(stack: Stack) -> Iterator[str]:
     agent.close()
 
 
+SPENT = Trip(RUN_BUDGET, "", 5, 4, Action.CONCLUDE, Action.CONCLUDE, reason="tree.tokens")
+
+
 def do_everything(agent: Application) -> None:
     """Trips of several modes, refused, told and observed, an ended run, recoveries, unknown tools, faults, tokens."""
     for action in ("nudge", "observe"):
@@ -270,6 +275,10 @@ def do_everything(agent: Application) -> None:
         with agent.call() as span:
             agent.trip(span, "cycle", action=action)
     agent.meters.turn_ended("turn", "answered", Action.BLOCK)
+    for taken in (*[900] * 20, 90_000):
+        agent.meters.turn_spent(Ledger(2, 0, taken, 80, cost=0.25, children=2), "planner", "USD")
+    agent.meters.genai.agent_ran(1, "planner", None, Context(), calls=2, requests=2)
+    agent.meters.trip("turn", SPENT, semconv.UNKNOWN_TOOL, First.NO, Context())
     agent.meters.store_failure("timeout")
     agent.watch_refused.add(1, {semconv.WATCH_REASON: "full"})
     for mode in ("generic_repeat", "ping_pong", "similar_query", "global_circuit_breaker"):
