@@ -35,8 +35,9 @@ _MOST_READINGS = 10
 _DESCRIPTION = """
 Reads runs that went well, and writes a policy that refuses none of their calls, except in the share of runs that
 --target-false-positives allows. Comments in it tell what the runs hold, how far each limit is from the busiest run, and
-why each setting is needed. The policy is fitted to half of the runs, and proven on the others, which are held out. No
-limit is lowered. Runs that look stuck raise no limit, and are named. The files are read several times.
+why each setting is needed; they propose a budget. The policy is fitted to half of the runs, and proven on the others,
+which are held out. No limit is lowered. Runs that look stuck raise no limit, and are named. The files are read several
+times.
 """
 _EPILOG = """
 Exit status: 0 the policy was written; 1 --fail-on found something; 2 wrong use, a missing file or a wrong policy, or a
@@ -106,6 +107,9 @@ def _calibrate(
     text = document.comments(first, last, settings, head, notes(recording.missing, [begin]))
     if settings.values:
         text += "\n" + document.toml(settings)
+    budget = document.commented(last.most_spent.proposal(begin))
+    if budget:  # at the end of the file, so that it can be a table
+        text += "\n" + budget
     if options.output is None:
         sys.stdout.write(text)
     else:

@@ -64,8 +64,12 @@ def comments(first: Survey, last: Survey, settings: LoosenedSettings, head: list
         parts.append(refused)
     if not settings.added:
         parts.append(["No setting was added: none is needed, or none would help."])
-    lines = [line for part in parts for line in ("", *part)]
-    return "".join(f"# {line}".rstrip() + "\n" for line in lines[1:])
+    return commented(line for part in parts for line in ("", *part)).partition("\n")[2]
+
+
+def commented(lines: Iterable[str]) -> str:
+    """Return lines as comments; empty without lines."""
+    return "".join(f"# {line}".rstrip() + "\n" for line in lines)
 
 
 def title(arguments: str) -> str:
@@ -100,7 +104,7 @@ def still_refused(survey: Survey) -> Iterator[str]:
     yield f"{counted(number, 'good run')} {'is' if number == 1 else 'are'} still refused:"
     yield from _named(survey.still_refused, number)
     if not all(can_be_loosened(survey.reached(one.first).cause) for one in survey.still_refused):
-        yield "Limits that are declared (cap, once, max_calls), or of a tool without a plain name, are not raised."
+        yield "Not raised: declared limits (cap, once, max_calls, budget), and those of a tool without a plain name."
 
 
 def _named(runs: list[RefusedRun], number: int) -> Iterator[str]:

@@ -13,7 +13,7 @@ from otel_loopguard.cli.output import counted
 from otel_loopguard.engine.modes import DECLARED, Mode
 from otel_loopguard.engine.policy.toml_lines import line_of, lines_of
 from otel_loopguard.engine.quoting import is_plain_name
-from otel_loopguard.engine.vocabulary import Kind
+from otel_loopguard.engine.vocabulary import RUN_BUDGET, Kind
 from otel_loopguard.policy_files.files import read_bytes
 from otel_loopguard.policy_files.load import load_policy
 
@@ -40,8 +40,8 @@ _STEPS = (
     "block",
 )
 """The settings with a limit for refusals, the most specific ones first: ``block`` is the lowest limit of a mode."""
-_DECLARED = DECLARED | {MAX_CALLS}
-"""Modes whose limits an owner declares (``cap``, ``once``, ``max_calls``): good runs cannot show what is allowed."""
+_DECLARED = DECLARED | {MAX_CALLS, RUN_BUDGET}
+"""Modes whose limits an owner declares (``cap``, ``once``, ``max_calls``, budgets): good runs cannot show them."""
 
 
 @dataclass

@@ -12,9 +12,12 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, NamedTuple
 
 from otel_loopguard import semconv
+from otel_loopguard.cli.calibrate.proposed_budget import MostSpent
 from otel_loopguard.cli.replay.judge import PolicyJudge, shown_tool
 from otel_loopguard.cli.replay.line_judge import JudgedRun
 from otel_loopguard.cli.replay.recorded_runs import is_known
+from otel_loopguard.cli.replay.span_buffer import JudgedTurn
+from otel_loopguard.engine.ledger import Ledger
 from otel_loopguard.engine.modes import ROWS, Mode
 from otel_loopguard.engine.quoting import clean_name
 from otel_loopguard.engine.rule import Rule
@@ -26,7 +29,6 @@ if TYPE_CHECKING:
     from otel_loopguard.cli.replay.input_reader import Judged
     from otel_loopguard.cli.replay.judge import TripOfRun
     from otel_loopguard.cli.replay.recorded_runs import RecordedRun
-    from otel_loopguard.cli.replay.span_buffer import JudgedTurn
     from otel_loopguard.engine.policy.policy import Policy
 
 _MOST_NAMES = 4_096
@@ -137,6 +139,8 @@ class Survey:
     """These runs, by each limit that refused a call of them."""
     changed: Counter[Cause] = field(default_factory=Counter)
     """Refused calls of these runs whose recorded result was new: it had changed by itself."""
+    most_spent: MostSpent = field(default_factory=MostSpent)
+    """Of one message of the user, in all good runs."""
     _number: int = 0
 
     def add(self, judged: Judged) -> None:
@@ -157,6 +161,9 @@ class Survey:
         sample.withheld_after += sum(trip.lost for trip in after)
         self._count_tools(judged)
         self._count_peaks(judged)
+        spent = judged.extract.spent if isinstance(judged, JudgedRun) else judged.ledger
+        if spent is not None and not (isinstance(judged, JudgedTurn) and judged.is_nested):
+            self.most_spent.add(spent, clean_name(name))
         if not _refuses(after):
             return
         _add_run(self.still_refused, name, after)
@@ -278,6 +285,8 @@ class RunFacts(NamedTuple):
     """True if a call has a recorded result: without any, no repeat can be judged."""
     tools: Counter[str]
     """The number of calls, by the name of the tool as ``shown_tool`` returns it."""
+    spent: Ledger
+    """The calls of its longest turn."""
 
 
 def facts_of(judges: Sequence[PolicyJudge], run: RecordedRun, _trips: object, _guarded: object) -> RunFacts:
@@ -290,4 +299,4 @@ def facts_of(judges: Sequence[PolicyJudge], run: RecordedRun, _trips: object, _g
             if tool.route is not None:
                 tool = contracts.resolve(ToolCall(call["tool"], call.get("args"))).tool
             tools[shown_tool(tool, is_known(known, call["tool"], tool.name))] += 1
-    return RunFacts(has_evidence, tools)
+    return RunFacts(has_evidence, tools, Ledger(calls=max((len(turn["calls"]) for turn in run.turns), default=0)))

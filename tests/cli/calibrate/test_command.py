@@ -375,7 +375,7 @@ def test_a_declared_limit_is_kept(calibrated, tmp_path):
     assert load_file(str(base)).policy == policy_of(tmp_path)
     assert re.search(r"# - plain_\d: retry_limit of read_file at turn 1, call 3; 1 call refused\n", text)
     assert re.search(r"# - long_\d: global_circuit_breaker of fetch_page at turn 1, call 5; \d calls? refused\n", text)
-    assert "# Limits that are declared (cap, once, max_calls)" in text
+    assert "# Not raised: declared limits (cap, once, max_calls, budget)" in text
 
 
 def test_a_run_that_was_held_out_and_is_refused_is_named(calibrated):
