@@ -26,7 +26,7 @@ from dashboards.panels import (
     number,
     runbook,
 )
-from dashboards.tokens import charts, figures, turns
+from dashboards.tokens import charts, costly_turns, figures, turns
 
 if TYPE_CHECKING:
     from grafana_foundation_sdk.cog.builder import Builder
@@ -61,7 +61,7 @@ def overview() -> Dashboard:
         .link(board_link("Conversations", DRILLDOWN_UID))
         .link(board_link("Collector", COLLECTOR_UID))
     )
-    for variable in (variables.prometheus(), variables.service()):
+    for variable in (variables.prometheus(), variables.tempo(), variables.service(), variables.service_name()):
         board = board.with_variable(variable)
     # The names first: on a narrow screen the panels are one below the other.
     for panel in (*_who(), *_now()):
@@ -70,7 +70,7 @@ def overview() -> Dashboard:
         board = board.with_row(Row(title))
         for panel in panels:
             board = board.with_panel(panel)
-    return board
+    return board.with_row(Row("What runs cost: traces in Tempo").collapsed(collapsed=True).with_panel(costly_turns()))
 
 
 def _rows() -> dict[str, list[Builder[Panel]]]:

@@ -233,11 +233,16 @@ def listing(title: str, why: str, columns: Sequence[Column], *, sort_by: Sequenc
     )
 
 
-def spans(title: str, why: str, query: str, *, empty: str) -> table.Panel:
-    """Return a table of the spans that a TraceQL query finds, with links to their traces."""
+def spans(title: str, why: str, query: str, *, sort_by: str = "", empty: str) -> table.Panel:
+    """Return a table of the spans that a TraceQL query finds, with links to their traces.
+
+    ``sort_by``: an attribute; the spans with its largest values are first, else the latest ones.
+    """
     panel = _described(table.Panel(), title, why, unit="short", steps=CALM, empty=empty).datasource(TEMPO)
     for name, width in {"Start time": 210, "Span ID": 150}.items():
         panel = panel.override_by_name(name, [DynamicConfigValue(id_val="custom.width", value=width)])
+    if sort_by:
+        panel = panel.sort_by([common.TableSortByFieldState().display_name(sort_by).desc(desc=True)])
     return panel.with_target(_Spans(query)).height(14).span(24)
 
 

@@ -11,6 +11,8 @@ from dashboards import names, recordings
 from dashboards.promql import equals, in_bars, in_range, quantile, select, share, since, total
 from otel_loopguard import semconv
 
+COSTLY_TURN_REQUESTS: Final = 100
+"""The collector keeps the traces of turns with so many requests to models."""
 NOW: Final = "10m"
 RANGE: Final = "$__range"
 
@@ -217,6 +219,12 @@ DELIVERED: Final = f"sum by (exporter) ({since(names.SENT_SPANS)})"
 QUEUED: Final = f"sum by (exporter) ({names.QUEUE_SIZE})"
 
 # --- traces, in TraceQL: between backticks a regular expression needs no second escaping ---------------------------
+COSTLY_TURN_SPANS: Final = (
+    f"{{ resource.service.name =~ `${{service_name:regex}}`"
+    f" && span.{semconv.TURN_REQUESTS} >= {COSTLY_TURN_REQUESTS} }}"
+    f" | select(span.{semconv.AGENT_NAME}, span.{semconv.TURN_REQUESTS}, span.{semconv.TURN_INPUT_TOKENS},"
+    f" span.{semconv.TURN_COST}, span.{semconv.TURN_CHILDREN}, span.{semconv.TURN_SECONDS})"
+)
 TRIPPED_SPANS: Final = (
     f'{{ resource.service.name =~ `${{service_name:regex}}` && event:name = "{semconv.EVENT_TRIP}"'
     f" && span.{semconv.MODE} =~ `${{mode:regex}}` && span.{semconv.TOOL_NAME} =~ `${{tool:regex}}` }}"

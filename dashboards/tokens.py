@@ -18,8 +18,10 @@ from dashboards.panels import (
     listing,
     number,
     runbook,
+    spans,
 )
 from dashboards.recordings import ACCOUNT, BEYOND_MEDIAN, TURNS_OF_A_MEDIAN
+from otel_loopguard import semconv
 
 if TYPE_CHECKING:
     from grafana_foundation_sdk.cog.builder import Builder
@@ -127,6 +129,18 @@ def turns() -> list[Builder[Panel]]:
             empty="no budget was spent in this time range, or the policy has none.",
         ),
     ]
+
+
+def costly_turns() -> Builder[Panel]:
+    """Return the panel with the spans of the turns that made most requests."""
+    return spans(
+        "Turns with many requests",
+        f"Turns that made {queries.COSTLY_TURN_REQUESTS} requests to models or more, with those of their agents: what "
+        "each took. Click the trace to read it.",
+        queries.COSTLY_TURN_SPANS,
+        sort_by=semconv.TURN_REQUESTS,
+        empty="no such turn, or the collector does not send to this Tempo (collector-config-tempo.yaml).",
+    )
 
 
 def charts() -> list[Builder[Panel]]:

@@ -131,13 +131,17 @@ def test_counters_of_applications_are_read_from_recorded_series(query: str) -> N
 
 
 def test_trace_queries_name_only_what_exists() -> None:
-    """The attributes and the event in TraceQL are those of semconv."""
+    """The attributes and the event in TraceQL are those of semconv; the collector keeps these traces."""
     targets = [target["query"] for _, panel in panels("tempo") for target in panel["targets"]]
     attributes = {name for query in targets for name in re.findall(r"span\.([\w.]+)", query)}
 
     assert attributes
     assert attributes <= {value for value in vars(semconv).values() if isinstance(value, str)}
-    assert all(f'event:name = "{semconv.EVENT_TRIP}"' in query for query in targets)
+    kept = f"span.{semconv.TURN_REQUESTS} >= {queries_of_panels.COSTLY_TURN_REQUESTS} "
+    assert all(f'event:name = "{semconv.EVENT_TRIP}"' in query or kept in query for query in targets)
+    config = (ROOT / "collector-config.yaml").read_text()
+    assert f"key: {semconv.TURN_REQUESTS}\n" in config
+    assert f"LOOPGUARD_COSTLY_TURN_REQUESTS:-{queries_of_panels.COSTLY_TURN_REQUESTS}}}" in config
 
 
 @pytest.mark.parametrize("board", BOARDS)

@@ -1,4 +1,4 @@
-"""Tail sampling keeps every trace with a trip, whenever it comes, and a share of the others."""
+"""Tail sampling keeps every trace with a trip, whenever it comes, those of costly turns, and a share of the others."""
 
 from __future__ import annotations
 
@@ -69,6 +69,27 @@ def test_traces_are_kept_whole_whenever_the_trip_comes(
     agent.flush()
 
     expected = {trace_id(early): 3, trace_id(late): 4, trace_id(after_root): 3}
+    wait_until(f"{expected} in the back end", lambda: dict(tempo.spans()) == expected)
+    time.sleep(4)
+    assert dict(tempo.spans()) == expected
+
+
+def test_the_traces_of_turns_with_many_requests_are_kept(
+    make_collector: Callable[..., Collector], make_application: Callable[..., Application], tempo: Tempo
+) -> None:
+    """From a number on, without any trip; their spans arrive before the span of the turn does."""
+    settings = {"LOOPGUARD_SAMPLING_PERCENTAGE": "0", "LOOPGUARD_COSTLY_TURN_REQUESTS": "40"}
+    collector = make_collector(tempo=True, **settings, **WAITS, **tempo.settings)
+    agent = make_application(collector)
+    cheap, costly = (
+        agent.tracer.start_span("invoke_agent", attributes={semconv.TURN_REQUESTS: each}) for each in (39, 40)
+    )
+    for root in (cheap, costly):
+        tool_call(agent, root)
+        root.end()
+    agent.flush()
+
+    expected = {trace_id(costly): 2}
     wait_until(f"{expected} in the back end", lambda: dict(tempo.spans()) == expected)
     time.sleep(4)
     assert dict(tempo.spans()) == expected
