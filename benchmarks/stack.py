@@ -4,9 +4,9 @@
     python -m benchmarks.stack --instances 20 --minutes 2
 
 The collector, Prometheus, its rules and its intervals are those that are shipped. Each instance has the package's own
-instruments, 12 tools and a loop a minute, and exports each minute. The hours before are written into Prometheus's
-store: the series that panels read, with as many labels as in the minutes that were measured. It needs the collector
-(``deploy/collector/build``), prometheus and promtool.
+instruments, 12 tools, 2 agents and a loop a minute, and exports each minute. The hours before are written into
+Prometheus's store: the series that panels read, with as many labels as in the minutes that were measured. It needs the
+collector (``deploy/collector/build``), prometheus and promtool.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from opentelemetry.sdk.resources import Resource
 
 from dashboards.recordings import RECORDINGS, USUAL
 from otel_loopguard import semconv
+from otel_loopguard.engine.ledger import Ledger
 from otel_loopguard.engine.modes import Mode
 from otel_loopguard.engine.policy.policy import Policy
 from otel_loopguard.engine.vocabulary import Action, First, Trip
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 TOOLS = [f"tool_{number}" for number in range(12)]
+AGENTS = ["planner", "writer"]
 MODES = [str(mode) for mode in Mode]
 GOAL_SECONDS = 1.0
 STEP = 15
@@ -75,6 +77,9 @@ class Instance:
         trip = Trip(mode, tool, 3, 3, Action.BLOCK, action)
         self._meters.trip("a turn that goes on", trip, tool, First.ACTION, context)
         self._meters.turn("another turn", 12)
+        ledger, agent = Ledger(6, 12, int(self._random.lognormvariate(10, 1.5)), cost=0.1), self._random.choice(AGENTS)
+        self._meters.turn_spent(ledger, agent, "USD")
+        self._meters.genai.agent_ran(30, agent, None, context, calls=12, requests=6)
         self._reader.collect()
 
 

@@ -152,7 +152,7 @@ MODEL_REQUESTS: Final = f"{_count(names.MODEL, _requests, RANGE)} > 0"
 MODEL_UNKNOWN: Final = share(_count(names.MODEL, _unknown_usage, RANGE), f"({MODEL_REQUESTS})")
 
 # --- in the time range: what turns took ------------------------------------------------------------------------------
-_took: Final = in_range(select(recordings.TURNS_TOOK, _JOB), RANGE, f"{recordings.TOOK_BY}, le")
+_took: Final = recordings.took_in(RANGE, _JOB)
 TURNS_BEYOND: Final = f"round(max_over_time({select(recordings.TURNS_BEYOND, _JOB)}[{RANGE}])) > 0"
 TURN_MEDIAN: Final = f"histogram_quantile(0.5, {_took})"
 TURN_P95: Final = f"histogram_quantile(0.95, {_took})"

@@ -132,9 +132,10 @@ _ACCOUNTS: Final = {
 BEYOND_MEDIAN: Final = 10
 TURNS_OF_A_MEDIAN: Final = 20
 """The turns of an agent in a week from which on their median says what is usual."""
-TOOK_BY: Final = f"{names.JOB}, {names.AGENT}, {names.CURRENCY}, {ACCOUNT}"
+_TOOK_BY: Final = f"{names.JOB}, {names.AGENT}, {names.CURRENCY}, {ACCOUNT}"
 TURNS_TOOK: Final = "job_agent_account_le:loopguard_turns_took_bucket:increase1m"
-_TOOK_IN_HOUR: Final = "job_agent_account_le:loopguard_turns_took_bucket:increase1h"
+_TOOK_IN_4M: Final = "job_agent_account_le:loopguard_turns_took_bucket:increase4m"
+"""Recorded each two minutes, so that every other value is the growth since the one before."""
 _TOOK_SHARE: Final = "job_agent_account_le:loopguard_turns_took:ratio7d"
 TURNS_BEYOND: Final = "job_agent_account:loopguard_turns_beyond_median:increase1h"
 COSTLY_TURNS: Final = "job:loopguard_turns_beyond_median:increase1h"
@@ -205,24 +206,27 @@ def _beyond() -> str:
         for bound in every
         for limit in [each for each in every if each >= round(BEYOND_MEDIAN * bound, 9)][:1]
     }
-    hour = _up_to(_TOOK_IN_HOUR)
     return "\nor ".join(
-        f"{hour} - ignoring (le) {_up_to(_TOOK_IN_HOUR, limit)} and ignoring (le) {_up_to(_TOOK_SHARE, bound)} >= 0.5"
+        f"{took_in('1h', _up_to())} - ignoring (le) {took_in('1h', _up_to(limit))}"
+        f" and ignoring (le) {select(_TOOK_SHARE, _up_to(bound))} >= 0.5"
         for bound, limit in sorted(bounds)
     )
 
 
 def _share_of_week() -> str:
     """Return the share of an agent's turns in a week that took up to each bound, if they are enough."""
-    week = "sum_over_time({}[7d:5m])"
-    turns = f"({week.format(_up_to(_TOOK_IN_HOUR))} / 12 >= {TURNS_OF_A_MEDIAN})"
-    return f"{week.format(_TOOK_IN_HOUR)} / 12 / ignoring (le) group_left () {turns}"
+    return f"{took_in('7d')} / ignoring (le) group_left () ({took_in('7d', _up_to())} >= {TURNS_OF_A_MEDIAN})"
 
 
-def _up_to(buckets: str, bound: float | None = None) -> str:
-    """Return the bucket with this bound, in text and in OpenMetrics; without a bound that of all values."""
+def _up_to(bound: float | None = None) -> str:
+    """Return a matcher for the bucket with this bound, in text and in OpenMetrics; without one for that of all."""
     number = "[+]Inf" if bound is None else f"{bound:g}([.]0)?".replace("+", "[+]")
-    return f'{buckets}{{le=~"{number}"}}'
+    return f'le=~"{number}"'
+
+
+def took_in(window: str, *matchers: str) -> str:
+    """Return how many turns took up to each bound in a window, which is a multiple of four minutes."""
+    return f"sum_over_time({select(_TOOK_IN_4M, *matchers)}[{window}:4m])"
 
 
 _TRIP = _by(names.JOB, names.MODE, names.VERDICT, names.ACTION)
@@ -349,7 +353,7 @@ USUAL: Final = (
             in_range(select(TRIPS, LOOPS, REFUSABLE, f'{names.ACTION}=~"off|observe"'), "1d", names.JOB),
         ),
     ),
-    Recording(_TOOK_IN_HOUR, in_range(TURNS_TOOK, "1h", f"{TOOK_BY}, le")),
+    Recording(_TOOK_IN_4M, in_range(TURNS_TOOK, "4m", f"{_TOOK_BY}, le")),
     Recording(_TOOK_SHARE, _share_of_week()),
     Recording(TURNS_BEYOND, _beyond()),
     Recording(
