@@ -13,8 +13,9 @@ FRAMEWORK = Framework(
     "langchain",
     (*TOOLS, *PARALLEL_CALLS, *RUNS, *ANSWERS, *MODELS),
     title="LangChain, LangGraph",
-    turns="graph runs; a bare tool loop has none",
-    notes="ToolNode, `create_agent`, StateGraph, functional API, AgentExecutor, bare tools",
+    turns="graph runs; a loop by hand has those of its requests",
+    notes="ToolNode, `create_agent`, StateGraph, functional API, AgentExecutor, bare tools; "
+    "agents as tools are child turns, agents as nodes stay in the turn; the requests of every `BaseChatModel` are read",
     modules=("langchain", "langgraph"),
     versions={
         "oldest": ("langchain-core==0.3.80", "langgraph==0.3.34", "langgraph-prebuilt==0.1.8"),
