@@ -204,7 +204,10 @@ def _read_request(model: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
     if type(model).__module__.startswith(_ABOVE):
         return None
     body, arguments = as_body(_PARAMETERS, args, kwargs)
-    run_id = getattr(body["messages"][-1], "run_id", None)
+    last = body["messages"][-1]
+    if getattr(last, "state", None) == "suspended" and model.continuation_delay(last) is not None:
+        return None  # it only asks if the provider has done the job
+    run_id = getattr(last, "run_id", None)
     name = "" if hasattr(model, "models") else model.model_name  # its reply names the one of them that was asked
     return Sent(_dialect_of(_system(model)), body, name, arguments, _listen, run_id=run_id)
 

@@ -346,6 +346,27 @@ def test_the_span_of_its_own_instrumentation_measures_the_request() -> None:
     assert turn.ledger.requests == 4
 
 
+@pytest.mark.skipif(not hasattr(FunctionModel, "continuation_delay"), reason="this version waits for no job")
+def test_waiting_for_a_job_is_no_request() -> None:
+    """The framework asks the model again until the provider has done the job."""
+
+    class Job(Own):
+        def _whole(self, messages: list[Any], info: Any) -> ModelResponse:
+            response = super()._whole(messages, info)
+            response.provider_response_id, response.state = "job", "complete" if len(self.asked) > 3 else "suspended"
+            return response
+
+        def continuation_delay(self, response: ModelResponse) -> float | None:
+            return 0.0 if response.state == "suspended" else None
+
+    model = Job(lambda number, _: f"Answer {number}.")
+    with guarded() as recording, loopguard.turn() as turn:
+        assert asyncio.run(go(model)) == "Answer 4."
+    assert len(model.asked) == 4
+    assert turn.ledger.requests == 1
+    assert recording.counted(semconv.METRIC_INTERNAL_ERRORS) == 0
+
+
 def test_a_result_that_is_no_text_takes_a_sentence() -> None:
     """An object gets one more key, a list one more item; other values become their text."""
     annotate = pydantic_messages.MESSAGES_OF_AI.annotate
