@@ -145,14 +145,28 @@ def _reply(response: Any) -> Reply | None:
     )
 
 
+def _text(reply: Any) -> str:
+    """Read a whole reply, or an event of a stream. The event at the end of a part has all of its text again."""
+    if not isinstance(reply, tuple):
+        return "".join(map(_written, sequence(field(reply, "parts"))))
+    event = reply[1]
+    if field(event, "event_kind") == "part_start":
+        return _written(event.part)
+    return field(field(event, "delta"), "content_delta") or ""
+
+
+def _written(part: Any) -> str:
+    return part.content or "" if field(part, "part_kind") in ("text", "thinking") else ""
+
+
 class _Streamed:
-    """Collects nothing: each chunk is the stream, which puts its reply together itself."""
+    """Collects nothing: each chunk is the stream, which puts its reply together itself, with an event of it."""
 
     def __init__(self) -> None:
         self._stream: Any = None
 
-    def add(self, stream: Any) -> None:
-        self._stream = stream
+    def add(self, chunk: Any) -> None:
+        self._stream = chunk[0]
 
     def reply(self) -> Reply:
         return _reply(self._stream.get()) or Reply()
@@ -171,6 +185,7 @@ MESSAGES_OF_AI = Dialect(
     only=lambda body, tool: _withdraw(body, needs_tools=False),
     reply=_reply,
     collector=_Streamed,
+    text=_text,
 )
 
 _PROVIDERS: Final = {
@@ -242,8 +257,8 @@ class _OfStream:
         self._listener = listener
         self._is_over = False
 
-    def chunk(self, _event: Any) -> None:
-        self._listener.chunk(self._stream)
+    def chunk(self, event: Any) -> None:
+        self._listener.chunk((self._stream, event))
 
     def over(self) -> None:
         if not self._is_over:

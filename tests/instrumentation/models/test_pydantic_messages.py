@@ -391,3 +391,17 @@ def test_providers_have_the_names_of_the_conventions() -> None:
     assert pydantic_messages._dialect_of("bedrock").provider == "aws.bedrock"
     assert pydantic_messages._dialect_of("google-gla").operation == semconv.OPERATION_GENERATE_CONTENT
     assert pydantic_messages._system(falling_back(working)) == "function"
+
+
+def test_a_stream_that_repeats_itself_is_cut_if_the_policy_says_so() -> None:
+    """The run is ended after about 2,000 of 39,000 characters."""
+
+    async def chants(_messages: Any, _info: Any) -> AsyncIterator[str]:
+        for _ in range(500):
+            yield "The line goes on, and on. " * 3
+
+    policy = Policy(modes={"text_run": {"action": "abort"}})
+    model: Any = FunctionModel(stream_function=chants, model_name="gpt-own")
+    with guarded(policy) as recording, pytest.raises(ToolLoopError, match="equal blocks"):
+        asyncio.run(go(model, streams=True))
+    assert [str(trip.action) for trip in recording.trips] == ["observe", "abort"]

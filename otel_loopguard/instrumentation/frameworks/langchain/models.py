@@ -26,7 +26,7 @@ from otel_loopguard.instrumentation.models.openai_chat import CallPieces
 from otel_loopguard.instrumentation.models.openai_responses import RESPONSES
 from otel_loopguard.instrumentation.models.streams import tapped
 from otel_loopguard.instrumentation.targets import CallTarget, OverrideTarget
-from otel_loopguard.turns.messages import NO_MESSAGE, Message, Reply, WrittenCall, WrittenResult, unmarked
+from otel_loopguard.turns.messages import NO_MESSAGE, Message, Reply, WrittenCall, WrittenResult, plain_text, unmarked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -194,6 +194,12 @@ def _sum(one: int | None, more: int | None) -> int | None:
     return one if more is None else more + (one or 0)
 
 
+def _text(reply: Any) -> str:
+    """Read a whole reply, or a chunk of one."""
+    whole = getattr(reply, "generations", None)
+    return plain_text((whole[0] if whole else reply).message.content)
+
+
 class _Chunks:
     """A streamed reply. Its tokens come in one chunk, or in several that are to be added."""
 
@@ -242,6 +248,7 @@ CHAT_MODEL = Dialect(
     only=partial(_only, semconv.UNKNOWN_PROVIDER),
     reply=_reply,
     collector=_Chunks,
+    text=_text,
 )
 
 

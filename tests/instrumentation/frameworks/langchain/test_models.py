@@ -570,3 +570,32 @@ with guarded():
     copied = pickle.loads(cloudpickle.dumps(Mine))
     print(copied is Mine or callable(copied._generate))
 """
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_a_stream_that_repeats_itself_is_cut_if_the_policy_says_so(*, is_async: bool) -> None:
+    """The model writes on for 100 pieces; the program gets the error after about 2,000 characters."""
+    written = []
+
+    class Chanting(OwnModel):
+        """A model that does not come to an end."""
+
+        def _stream(self, messages: Any, stop: Any = None, run_manager: Any = None, **more: Any) -> Iterator[Any]:
+            for number in range(100):
+                written.append(number)
+                yield ChatGenerationChunk(message=AIMessageChunk("The line goes on, and on. " * 4))
+
+        async def _astream(self, messages: Any, stop: Any = None, run_manager: Any = None, **more: Any) -> Any:
+            for chunk in self._stream(messages):
+                yield chunk
+
+    model: Any = Chanting(write=working).bind_tools([look])
+
+    async def read() -> list[Any]:
+        return [chunk async for chunk in model.astream("task-1: tell me all")]
+
+    policy = Policy(modes={"text_run": {"action": "abort"}})
+    with guarded(policy) as recording, pytest.raises(ToolLoopError, match="equal blocks"):
+        asyncio.run(read()) if is_async else list(model.stream("task-1: tell me all"))
+    assert 15 <= len(written) <= 30
+    assert [str(trip.action) for trip in recording.trips] == ["observe", "abort"]
