@@ -255,10 +255,16 @@ class ModelReader:
             if len(self._ended) > _MOST_ENDED:
                 self._ended.popitem(last=False)
 
-    def report(self, turn: Turn, trip: Trip) -> None:
-        """Report a trip of a request to a model: on the span around it, else on the turn's own, and in the metrics."""
+    def report(self, turn: Turn, trip: Trip, scope: Scope | None = None) -> None:
+        """Report a trip of a request to a model: on the span around it, else on the turn's own, and in the metrics.
+
+        ``scope``: that of the request, whose reply a program may read outside of the run.
+        """
         outlets, context, first = self.providers.outlets(), otel_context.get_current(), turn.reach(trip)
-        span = trace.get_current_span()
+        run = None if scope is None or scope.run_state is None else scope.run_state.span_context
+        if run is not None and not trace.get_current_span().is_recording():
+            context = run
+        span = trace.get_current_span(context)
         if not span.is_recording() and turn.span is not None:
             span = turn.span.otel_span
         identity = {semconv.TURN_ID: turn.id, semconv.TURN_SOURCE: turn.source}
@@ -791,7 +797,7 @@ class Exchange:
         trip, one.blocks_are_judged = turn.writing(found), True
         if trip is None:
             return
-        self._reader.report(turn, trip)
+        self._reader.report(turn, trip, self._scope)
         if trip.action is Action.ABORT and self._stopped is not None and not is_last:
             ended: Any = abort_error(trip, "", Scope(turn), self._stopped(), has_run=True)
             self._reader.ended(one, ended)
