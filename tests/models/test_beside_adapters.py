@@ -12,6 +12,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from opentelemetry.sdk.trace import TracerProvider
 
 from otel_loopguard import Ledger, Policy, ToolLoopError, last_turn, semconv, turn
 from otel_loopguard.instrumentation.model_api import JUDGED
@@ -142,6 +143,21 @@ def test_the_tokens_of_a_request_are_measured_once(program: Callable[[Server], s
     assert ended is not None
     assert sum(point.value for point in read) == ended.ledger.input_tokens
     assert {point.attributes[semconv.PROVIDER_NAME] for point in read} <= {"openai", "anthropic"}
+
+
+def test_what_another_instrumentation_measures_is_not_measured_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its span is around the client's request, below the framework's model that owns it."""
+    completions: Any = pytest.importorskip("openai").resources.chat.completions.Completions
+    create, tracer = completions.create, TracerProvider().get_tracer("other")
+
+    def traced(*args: Any, **kwargs: Any) -> Any:
+        with tracer.start_as_current_span("chat", attributes={semconv.OPERATION_NAME: semconv.OPERATION_CHAT}):
+            return create(*args, **kwargs)
+
+    monkeypatch.setattr(completions, "create", traced)
+    with at_once() as recording, Server(Working(*OTHERS)).running() as server:
+        assert langgraph(server) == "Done."
+        assert list(recording.points(semconv.METRIC_INPUT_TOKENS)) == []
 
 
 @pytest.mark.parametrize("streaming", [False, True])
