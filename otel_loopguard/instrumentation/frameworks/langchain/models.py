@@ -38,12 +38,10 @@ if TYPE_CHECKING:
 
 def _mark(message: Any) -> int:
     """Return a hash of what the model reads, without the id that LangChain gives to a message later."""
-    content = message.content
-    keys = [
-        getattr(message, "tool_call_id", None) or message.type,
-        content if type(content) is str else unmarked(content),
-    ]
-    for call in (*getattr(message, "tool_calls", ()), *getattr(message, "invalid_tool_calls", ())):
+    get = vars(message).get  # looking for an attribute that a pydantic object does not have is slow
+    content = get("content")
+    keys = [get("tool_call_id") or get("type"), content if type(content) is str else unmarked(content)]
+    for call in (*get("tool_calls", ()), *get("invalid_tool_calls", ())):
         keys += (call.get("id"), call["name"], unmarked(call["args"]))
     return hash(tuple(keys))
 
