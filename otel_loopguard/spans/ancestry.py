@@ -160,9 +160,15 @@ class Ancestry:
         return type(found) is SpanAround and same_tool(tool, found.tool)
 
     def is_in_request(self, span: InTrace) -> bool:
-        """Return True if a span is inside a model request: a framework and its client both have a span of it."""
+        """Return True if a span is inside a model request: a framework and its client both have a span of it.
+
+        False inside of a tool call or an agent's run that is in that request: it is another one.
+        """
         spans = self._traces.get(span.trace, _NONE)
-        return any(isinstance(one, SpanAround) and one.is_request for one in map(spans.get, self.above(span)))
+        for one in map(spans.get, self.above(span)):
+            if isinstance(one, SpanAround) and (one.is_request or one.agent is not None or one.tool is not None):
+                return one.is_request
+        return False
 
     def is_in_tool(self, span: InTrace) -> bool:
         """Return True if a span is inside a tool call, and not of an agent in there: it is work of the tool."""

@@ -13,6 +13,7 @@ import orjson
 from otel_loopguard.engine.history.conversation_texts import Heard, folded, without_digits
 from otel_loopguard.engine.history.text_blocks import blocks_at_the_end
 from otel_loopguard.interrupts import pass_interrupt
+from otel_loopguard.spans.dialects import unique_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -70,18 +71,25 @@ def _numbered(attributes: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [by_number[number] for number in sorted(by_number)]
 
 
+def _key(value: Any) -> int:
+    """Return a hash of a value. One that JSON cannot have, such as a number of 100 bits, equals no other."""
+    try:
+        return hash(orjson.dumps(value, default=str, option=orjson.OPT_NON_STR_KEYS))
+    except TypeError as error:
+        pass_interrupt(error)
+        return hash(unique_text())
+
+
 def _recorded(message: Mapping[str, Any]) -> RecordedMessage:
-    role, mark = str(message.get("role", "")), hash(orjson.dumps(message, default=str, option=orjson.OPT_NON_STR_KEYS))
+    role, mark = str(message.get("role", "")), _key(message)
     texts: list[str] = []
     calls, results = [], []
     for part in _parts(message):
         kind = part.get("type")
         if kind == "tool_call":
-            calls.append(hash(orjson.dumps([part.get("name"), part.get("arguments")], default=str)))
+            calls.append(_key([part.get("name"), part.get("arguments")]))
         elif kind == "tool_call_response" or role == "tool":
-            results.append(
-                hash(orjson.dumps(part.get("response", part.get("result", part.get("content"))), default=str))
-            )
+            results.append(_key(part.get("response", part.get("result", part.get("content")))))
         elif isinstance(text := part.get("content", part.get("text")), str):
             texts.append(text)
     text, said, user = "\n".join(filter(None, texts)), None, None

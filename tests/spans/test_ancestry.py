@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from otel_loopguard.spans.ancestry import Ancestry, SpanAround
+from otel_loopguard.spans.ancestry import Ancestry, SpanAround, TurnName
 from otel_loopguard.spans.dialects import SpanView
 from otel_loopguard.spans.otlp import ToolSpan
 from otel_loopguard.spans.service_name import Service
@@ -111,3 +111,34 @@ def test_the_last_end_of_a_turn_counts_and_old_ones_are_forgotten(monkeypatch: p
     for turn, how in (("a", "answered"), ("b", "cancelled"), ("b", "answered"), ("c", "aborted")):
         ancestry.end_turn(turn, how)
     assert ancestry.ends == {"b": "answered", "c": "aborted"}
+
+
+@pytest.mark.parametrize(
+    ("spans", "inside"),
+    [
+        ({"p": "root", "root": ""}, False),
+        ({"p": SpanAround("", is_request=True)}, True),
+        ({"p": "step", "step": SpanAround("", is_request=True)}, True),
+        ({"p": SpanAround("request", tool="ask"), "request": SpanAround("", is_request=True)}, False),
+        ({"p": SpanAround("request", agent="a"), "request": SpanAround("", is_request=True)}, False),
+    ],
+)
+def test_a_request_inside_of_another_one_is_the_same(spans, inside):
+    """A framework and its client both have a span of it; an agent in a tool makes requests of its own."""
+    assert known(**spans).is_in_request(call("p")) is inside
+
+
+def test_the_turns_around_a_turn_are_those_of_the_calls_that_it_is_in():
+    """The nearest first: an agent's span inside a tool call, or one of our turns, whose ids tell it."""
+    spans = known(
+        p=SpanAround("inner", agent="c"),
+        inner=SpanAround("middle", tool="ask"),
+        middle=SpanAround("outer", agent="b"),
+        outer=SpanAround("run", tool="ask"),
+        run=SpanAround("", agent="a"),
+    )
+    around = spans.turns_around(spans.turn_of(call("p")), call("p"))
+    assert [(turn.id, place.span) for turn, place in around] == [("t:middle", "inner"), ("t:run", "outer")]
+    around = spans.turns_around(TurnName("own", "turn/1/2"), call("p"))
+    assert [(turn.id, place.span) for turn, place in around] == [("turn/1", "inner"), ("turn", "outer")]
+    assert known(p="").turns_around(TurnName("own", "order/7"), call("p")) == []
