@@ -136,6 +136,7 @@ _TOOK_BY: Final = f"{names.JOB}, {names.AGENT}, {names.CURRENCY}, {ACCOUNT}"
 TURNS_TOOK: Final = "job_agent_account_le:loopguard_turns_took_bucket:increase1m"
 _TOOK_IN_4M: Final = "job_agent_account_le:loopguard_turns_took_bucket:increase4m"
 """Recorded each two minutes, so that every other value is the growth since the one before."""
+_TOOK_IN_HOUR: Final = "job_agent_account_le:loopguard_turns_took_bucket:increase1h"
 _TOOK_SHARE: Final = "job_agent_account_le:loopguard_turns_took:ratio7d"
 TURNS_BEYOND: Final = "job_agent_account:loopguard_turns_beyond_median:increase1h"
 COSTLY_TURNS: Final = "job:loopguard_turns_beyond_median:increase1h"
@@ -207,7 +208,7 @@ def _beyond() -> str:
         for limit in [each for each in every if each >= round(BEYOND_MEDIAN * bound, 9)][:1]
     }
     return "\nor ".join(
-        f"{took_in('1h', _up_to())} - ignoring (le) {took_in('1h', _up_to(limit))}"
+        f"{select(_TOOK_IN_HOUR, _up_to())} - ignoring (le) {select(_TOOK_IN_HOUR, _up_to(limit))}"
         f" and ignoring (le) {select(_TOOK_SHARE, _up_to(bound))} >= 0.5"
         for bound, limit in sorted(bounds)
     )
@@ -215,7 +216,13 @@ def _beyond() -> str:
 
 def _share_of_week() -> str:
     """Return the share of an agent's turns in a week that took up to each bound, if they are enough."""
-    return f"{took_in('7d')} / ignoring (le) group_left () ({took_in('7d', _up_to())} >= {TURNS_OF_A_MEDIAN})"
+    return f"{_in_week()} / ignoring (le) group_left () ({_in_week(_up_to())} >= {TURNS_OF_A_MEDIAN})"
+
+
+def _in_week(*matchers: str) -> str:
+    """Return how many turns took up to each bound in the last hour and the hours of a week before it."""
+    hour = select(_TOOK_IN_HOUR, *matchers)
+    return f"({hour} + (sum_over_time({hour}[7d:1h] offset 1h) or 0 * {hour}))"
 
 
 def _up_to(bound: float | None = None) -> str:
@@ -354,6 +361,7 @@ USUAL: Final = (
         ),
     ),
     Recording(_TOOK_IN_4M, in_range(TURNS_TOOK, "4m", f"{_TOOK_BY}, le")),
+    Recording(_TOOK_IN_HOUR, took_in("1h")),
     Recording(_TOOK_SHARE, _share_of_week()),
     Recording(TURNS_BEYOND, _beyond()),
     Recording(
