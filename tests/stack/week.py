@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass
 from itertools import groupby, pairwise
+from math import inf
 from typing import TYPE_CHECKING, Final
 
 from dashboards import names
 from otel_loopguard import semconv
+from otel_loopguard.telemetry.meters import TURN_TOKENS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -104,6 +106,13 @@ class Process:
     def ended(self, minute: int, tool: str = "read") -> None:
         """Have a turn that the guard must end."""
         self.loops(minute, "nudge", "block", "conclude", tool=tool)
+
+    def takes(self, minute: int, tokens: int) -> None:
+        """Have a turn that takes so many tokens."""
+        for bound in (*TURN_TOKENS, inf):
+            if tokens <= bound:
+                le = "+Inf" if bound == inf else f"{bound:g}"
+                self.counts(names.TURN_TOKENS, minute, {names.AGENT: "planner", "le": le})
 
     def series(self) -> dict[str, str]:
         """Return promtool's notation of each series of the process, by its name and labels."""
@@ -320,6 +329,20 @@ def usual(week: Week) -> None:
     week.ticket("LoopguardRefused", "chatty", (worse[0], worse[0] + 10), (worse[-1], worse[-1] + 20))
 
 
+def costly(week: Week) -> None:
+    """Two turns a day take far more than others, and once four in an hour; ten in an hour are a ticket."""
+    research = week.process("research", 10)
+    for minute in range(1, WEEK, 7):
+        research.takes(minute, 20_000)
+    four, ten = THURSDAY + 14 * HOUR, FRIDAY + 20 * HOUR
+    for day in range(0, WEEK, DAY):
+        research.takes(day + 9 * HOUR, 900_000)
+        research.takes(day + 17 * HOUR, 900_000)
+    for minute in (*range(four, four + 40, 10), *range(ten, ten + 40, 4)):
+        research.takes(minute, 900_000)
+    week.ticket("LoopguardRunCost", "research", (ten + 16, ten + 32), (ten + 100, ten + 130))
+
+
 def far_apart(week: Week) -> None:
     """Loops hours apart, of deltas, whose series end in between, and of a service that exports traces only."""
     week.process("deltas", 20)
@@ -352,7 +375,7 @@ def _collector(week: Week) -> None:
 
 
 PARTS: Final = {
-    "loops that nobody needs to know": (calm, deployed, usual, far_apart),
+    "loops that nobody needs to know": (calm, deployed, usual, costly, far_apart),
     "trouble that somebody must know": (silent, broken_parts, shadow, incidents, shared_tool),
 }
 """All scenes, in parts that take about as long."""
