@@ -44,7 +44,7 @@ class MostSpent:
         yield ""
         yield f"[budget.{_SCOPE}]"
         for account, (most, run) in known.items():
-            yield f"{account} = {_limit(account, most):g}  # {run} has {_shown(most)}"
+            yield f"{account} = {_limit(account, most):.12g}  # {run} has {_shown(most)}"
 
 
 def _limit(account: str, most: float) -> float:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from otel_loopguard import Policy
+from otel_loopguard import Ledger, Policy
+from otel_loopguard.cli.calibrate.proposed_budget import MostSpent
 from otel_loopguard.cli.main import main
 from otel_loopguard.engine.detectors.run_budget import SCOPES
 from otel_loopguard.policy_files.load import load_file
@@ -68,6 +69,16 @@ def test_a_recording_that_tells_calls_has_a_budget_of_calls(policy: str, tmp_pat
     text = calibrated(tmp_path, [*runs, read("failed", 40, success=False), made.stuck("loop", times=30)], policy)
     assert ("# calls = 21  # run_8 has 7" in text) is not bool(policy)
     assert budget_of(tmp_path) == ({"turn": {"calls": 500}} if policy else {"tree": {"calls": 21}})
+
+
+def test_a_limit_of_millions_is_a_whole_number() -> None:
+    """A count that is written with an exponent is no count to a policy."""
+    most = MostSpent()
+    most.add(Ledger(requests=70_001, input_tokens=411_522_633, cost=1_234.5678), "a run")
+    text = "\n".join(most.proposal(Policy(cost_per_million_tokens=PRICES)))
+    assert "tokens = 1234567899  #" in text
+    assert "requests = 210003  #" in text
+    assert "cost = 3710  #" in text
 
 
 def read(name: str, pages: int, **more: Any) -> Any:
