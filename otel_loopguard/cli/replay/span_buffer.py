@@ -42,6 +42,8 @@ MOST_OF_A_TURN = 5_000
 """Spans of one turn. If there are more, the older half is judged."""
 LONGEST_QUIET = 200_000
 """Spans. A turn is complete after so many spans of others. ``Ancestry`` remembers more."""
+MOST_REQUESTS = 100_000
+"""Model requests of a conversation that are kept until its calls are judged."""
 MOST_NESTED = 10_000
 """Turns of which the steps of nested turns are kept."""
 MOST_REMEMBERED = 100_000
@@ -268,7 +270,7 @@ class SpanBuffer:
                 for one in held
                 if one.parent
                 or not any(
-                    other.start <= one.start and one.end <= other.end
+                    other.trace != one.trace and other.start <= one.start and one.end <= other.end
                     for other in inside.get((one.service, one.usage[1:3]), ())
                 )
             ]
@@ -316,8 +318,10 @@ class SpanBuffer:
                 continue
             for span in spans:
                 self._hold(turn, span, size // len(ready))
-            if turn in self._held_by or any(one.messages for one in of_turn):
-                self._held_by.setdefault(turn, _HeldSpans()).requests += of_turn
+            if of_turn:  # the calls of the conversation may be in later traces
+                conversation = self._held_by.setdefault(turn, _HeldSpans())
+                conversation.requests += of_turn
+                del conversation.requests[:-MOST_REQUESTS]
 
     def _judge_turn(
         self, name: TurnName, held: _HeldSpans, ready: list[ToolSpan], requests: list[ModelSpan], *, is_last: bool

@@ -108,7 +108,7 @@ def runs(draw: st.DrawFn) -> list[Span]:
             parent=draw(st.sampled_from((*parents, 10, 11))),
             at=draw(times),
             lasts=draw(st.sampled_from((0.5, 12.0, 40.0))),
-            gen_ai__usage__input_tokens=draw(st.sampled_from((900, 3_000))),
+            gen_ai__usage__input_tokens=draw(st.sampled_from((900, 3_000))) + number,  # equal ones may be copies
         )
         for number in range(50, 50 + draw(st.integers(0, 8)))
     ]
