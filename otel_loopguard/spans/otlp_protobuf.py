@@ -15,6 +15,7 @@ from otel_loopguard.spans import dialects, model_requests, otlp_logs
 from otel_loopguard.spans.dialects import CONTENT, READ, SpanView
 from otel_loopguard.spans.otlp import ModelSpan, ToolSpan, add_around
 from otel_loopguard.spans.otlp_logs import LogRecord
+from otel_loopguard.spans.request_messages import is_of_message, messages_of
 from otel_loopguard.spans.service_name import Service
 
 if TYPE_CHECKING:
@@ -78,7 +79,11 @@ def _read_span(
         return None
     start, end = span.start_time_unix_nano, span.end_time_unix_nano
     if tool is None:
-        return None if usage is None else ModelSpan(trace, start, end, usage, *ids, conversation, service)
+        if usage is None:
+            return None
+        of_messages = {pair.key: _value(pair.value) for pair in span.attributes if is_of_message(pair.key)}
+        messages = messages_of(of_messages, [(event.name, _attributes(event.attributes)) for event in span.events])
+        return ModelSpan(trace, start, end, usage, *ids, conversation, service, messages)
     attributes.update((key, _value(value)) for key, value in wanted.items() if key in CONTENT)
     events = [(event.name, _attributes(event.attributes)) for event in span.events]
     status = span.status

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 MESSAGES: Final = "gen_ai.input.messages"
 _NUMBERED: Final = re.compile(r"(?:llm\.input_messages|gen_ai\.prompt)\.(\d{1,5})\.(?:message\.)?(.+)")
 """OpenInference and OpenLLMetry: an attribute for each part of a message."""
+_PREFIXES: Final = ("llm.input_messages.", "gen_ai.prompt.")
 _EVENT: Final = re.compile(r"gen_ai\.(user|assistant|tool|system)\.message")
 _DETAILS: Final = "gen_ai.client.inference.operation.details"
 _MOST: Final = 10_000
@@ -35,6 +36,11 @@ class RecordedMessage(NamedTuple):
     heard: Heard
     is_silent: bool
     """True for an instruction, and for a text of the model without a call."""
+
+
+def is_of_message(key: str) -> bool:
+    """Return True if an attribute of this name is a message of a request, or a part of one."""
+    return key == MESSAGES or key.startswith(_PREFIXES)
 
 
 def messages_of(
@@ -66,7 +72,7 @@ def _parsed(value: Any) -> Any:
 def _numbered(attributes: Mapping[str, Any]) -> list[dict[str, Any]]:
     by_number: dict[int, dict[str, Any]] = {}
     for key, value in attributes.items():
-        if key.startswith(("llm.input_messages.", "gen_ai.prompt.")) and (match := _NUMBERED.fullmatch(key)):
+        if key.startswith(_PREFIXES) and (match := _NUMBERED.fullmatch(key)):
             by_number.setdefault(int(match[1]), {})[match[2]] = value
     return [by_number[number] for number in sorted(by_number)]
 

@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from otel_loopguard.cli.watch.turns import Reported
     from otel_loopguard.engine.ledger import Ledger
     from otel_loopguard.engine.vocabulary import Trip
-    from otel_loopguard.spans.ancestry import TurnName
-    from otel_loopguard.spans.otlp import ToolSpan
+    from otel_loopguard.spans.ancestry import InTrace, TurnName
+    from otel_loopguard.spans.otlp import ModelSpan, ToolSpan
     from otel_loopguard.telemetry.settings import Settings
 
 logger = logging.getLogger("otel_loopguard")
@@ -117,7 +117,7 @@ class WatchReport:
         """That of the policy's prices."""
         self.spent = NOTHING_SPENT
         """By the turns that are over."""
-        self.agent_of: Callable[[ToolSpan], tuple[str | None, str | None]] = lambda span: (span.conversation, None)
+        self.agent_of: Callable[[InTrace], tuple[str | None, str | None]] = lambda span: (span.conversation, None)
 
     def watch(self, judge: LiveJudge) -> None:
         """Export the memory and the waiting spans of this judge, too, and ask it for the agents of calls."""
@@ -189,6 +189,18 @@ class WatchReport:
         self._log_first(span, trip, name, attributes)
         service.logs.emit(trip, name, attributes, context, at=span.end or None)
 
+    def asked(self, turn: TurnName, request: ModelSpan, trip: Trip, first: First) -> None:
+        """Count a trip of a model request, and write its log record. ``first``: as in ``trip``."""
+        service, context = self._service(request.service), _context_of(request)
+        self.trips += 1
+        self.loops += first is First.ACTION
+        service.meters.trip(repr(turn), trip, semconv.UNKNOWN_TOOL, first, context)
+        attributes = {
+            **self._identity_of(turn, self.agent_of(request)), **event_attributes(trip, semconv.UNKNOWN_TOOL, first)
+        }  # fmt: skip
+        self._log_first(request, trip, "", attributes)
+        service.logs.emit(trip, "", attributes, context, at=request.end or None)
+
     def recovery(self, reported: Reported, trip: Trip) -> None:
         """Count a trip after which the turn brought news again."""
         span = reported.call.span
@@ -204,29 +216,39 @@ class WatchReport:
 
     def _identity(self, reported: Reported) -> dict[str, Any]:
         """Return the attributes that name the call and its turn."""
-        span, record, name = reported.call.span, reported.record, reported.turn
-        conversation, agent = self.agent_of(span)
+        span, record = reported.call.span, reported.record
+        identity = {
+            **self._identity_of(reported.turn, self.agent_of(span)),
+            semconv.CALL_INDEX: record.index,
+            semconv.ARGUMENTS_HASH: record.arguments_hash,
+        }
+        call_id = None if reported.call.foreign is None else reported.call.foreign.call.call_id
+        if call_id is not None:
+            identity[semconv.TOOL_CALL_ID] = call_id
+        return identity
+
+    def _identity_of(self, name: TurnName, agent_of: tuple[str | None, str | None]) -> dict[str, Any]:
+        """Return the attributes that name a turn, its conversation and its agent."""
+        conversation, agent = agent_of
         # The id of a conversation may name a user, and that of another service may be equal: both are in the hash.
         turn = self._hash(f"{name.service} {name.id}") if name.source == "conversation" else name.id
         identity: dict[str, Any] = {
             semconv.TURN_ID: turn,
             semconv.TURN_SOURCE: name.source,
             **self._settings.conversation_attributes(conversation, self._hash),
-            semconv.CALL_INDEX: record.index,
-            semconv.ARGUMENTS_HASH: record.arguments_hash,
         }
         if agent is not None:
             identity[semconv.AGENT_NAME] = agent
-        call_id = None if reported.call.foreign is None else reported.call.foreign.call.call_id
-        if call_id is not None:
-            identity[semconv.TOOL_CALL_ID] = call_id
         return identity
 
     def _hash(self, text: str) -> str:
         return hash_text(self._fingerprinter.of(text.encode("utf-8", "surrogatepass")))
 
-    def _log_first(self, span: ToolSpan, trip: Trip, tool: str, attributes: dict[str, Any]) -> None:
-        """Log the first call of a service and mode that would have been refused. Later ones are only exported."""
+    def _log_first(self, span: ToolSpan | ModelSpan, trip: Trip, tool: str, attributes: dict[str, Any]) -> None:
+        """Log the first call or request of a service and mode that would not have been let through as it was.
+
+        Later ones are only exported.
+        """
         if trip.verdict < Action.BLOCK:
             return
         key = clean_name(span.service.name), clean_name(str(trip.mode))
@@ -234,8 +256,9 @@ class WatchReport:
             self._logged.add(key)
             ids = get_current_span(_context_of(span)).get_span_context()
             logger.warning(
-                "%s: would have refused %s %s. It ran. More of this service and mode are only exported.",
+                "%s: would have %s %s %s. It ran. More of this service and mode are only exported.",
                 key[0],
+                "refused" if tool else "stopped",
                 in_words(trip, tool, self._policy),
                 where(attributes[semconv.TURN_ID], ids, attributes.get(semconv.TOOL_CALL_ID)),
             )
@@ -269,7 +292,7 @@ def _shown(reported: Reported) -> str:
     return printable_name(foreign.call) if foreign is not None else reported.call.span.tool
 
 
-def _context_of(span: ToolSpan) -> Context:
+def _context_of(span: ToolSpan | ModelSpan) -> Context:
     """Return a context with the span's ids, which links counts and logs to its trace."""
     try:
         ids = int(span.trace, 16), int(span.span, 16)

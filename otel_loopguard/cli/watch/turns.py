@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from otel_loopguard.cli.replay.judge import PolicyJudge
     from otel_loopguard.cli.replay.recorded_turn import JudgedCall
     from otel_loopguard.engine.ledger import Ledger
+    from otel_loopguard.engine.state import State
     from otel_loopguard.engine.vocabulary import Record, Trip
     from otel_loopguard.shield import Shield
     from otel_loopguard.spans.ancestry import Ancestry
@@ -64,6 +65,9 @@ class WatchListener(Protocol):
 
     def trip(self, reported: Reported, trip: Trip, first: First) -> None:
         """Report a trip. ``first``: whether it is the first of its action or mode in the turn."""
+
+    def asked(self, turn: TurnName, request: ModelSpan, trip: Trip, first: First) -> None:
+        """Report a trip of a model request, by its texts. ``first``: as in ``trip``."""
 
     def recovery(self, reported: Reported, trip: Trip) -> None:
         """Count an earlier trip whose loop has ended: this call brought news."""
@@ -194,6 +198,8 @@ class WatchedTurns:
         self._by_trace: dict[str, _Trace] = {}
         self._requests: dict[TurnName, list[_Waiting]] = {}
         """The model requests of a turn that its next call may follow. After the window the turn has to exist."""
+        self._asked: OrderedDict[TurnName, State] = OrderedDict()
+        """The states of the turns for the texts of their requests."""
         self._arrived = 0
 
     def __len__(self) -> int:
@@ -318,6 +324,8 @@ class WatchedTurns:
         if not of_trace.waiting:
             del self._by_trace[span.trace]
         if isinstance(span, ModelSpan):
+            with self._shield("watch.texts"):
+                self._ask(waiting.turn, span)
             self._keep_request(waiting)
             return
         try:
@@ -336,6 +344,21 @@ class WatchedTurns:
             if next_one.turn == turn.key and not next_one.begun:
                 self._begin(turn, next_one)
         turn.recorded.end_until(end / 1e9 if end else None)
+
+    def _ask(self, name: TurnName | None, request: ModelSpan) -> None:
+        """Judge the texts of a request, after those that ended before it arrived; none inside of another request."""
+        if name is None or not request.messages or self._ancestry.is_guarded(request.trace):
+            return
+        if self._ancestry.is_in_request(request):
+            return
+        state = self._asked.pop(name) if name in self._asked else self._judge.state()
+        self._asked[name] = state
+        if len(self._asked) > self._most_turns:
+            self._asked.popitem(last=False)
+        for one in self._judge.texts.asked(name, [request], state, 1):
+            trip = one.trip._replace(action=Action.OBSERVE)
+            first = fold(state, Reached(0, trip), None).first or First.NO
+            self._report.asked(name, request, trip, first)
 
     def _think(self, turn: _LiveTurn, before: ToolSpan) -> list[ModelRequest]:
         """Tell the turn of its model requests that ended before this call began, and return them."""

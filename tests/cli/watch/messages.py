@@ -107,6 +107,7 @@ class Kept:
         self.trips: list[Told] = []
         self.firsts: list[str] = []
         self.recoveries: list[Any] = []
+        self.asked_trips: list[Any] = []
         self.turns: list[tuple[Any, int]] = []
         self.ledgers: list[Any] = []
         self.fates: Counter[str] = Counter()
@@ -129,6 +130,11 @@ class Kept:
         told = Told(reported.turn.id, reported.position, tool, str(trip.mode), trip.count, trip.limit)
         self.trips.append(told)
         self.firsts.append(str(first))
+
+    def asked(self, turn: Any, request: Any, trip: Any, first: Any) -> None:
+        """Keep the trip of a request."""
+        del request, first
+        self.asked_trips.append((turn.id, str(trip.mode), trip.count, str(trip.verdict)))
 
     def recovery(self, reported: Any, trip: Any) -> None:
         """Keep a recovery."""

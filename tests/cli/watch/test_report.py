@@ -11,6 +11,7 @@ from otel_loopguard.cli.watch import report as reports
 from otel_loopguard.testing import guarded
 
 from .messages import agent, call, message, vercel_call
+from .test_turns import stuck_requests
 
 if TYPE_CHECKING:
     import pytest
@@ -182,3 +183,16 @@ def test_the_watcher_counts_the_fates_of_spans() -> None:
     assert seen.sums("loopguard.watch.tool_spans", own, "loopguard.watch.fate") == {("judged",): 6, ("duplicate",): 6}
     assert [one.value for one in seen.points("loopguard.watch.queue", own)] == [0]
     assert [one.value for one in seen.points("loopguard.watch.waiting", own)] == [0]
+
+
+def test_a_loop_of_words_is_counted_and_logged(caplog: pytest.LogCaptureFixture) -> None:
+    """It has no tool. The line of the log comes once."""
+    seen = Watched(message(*stuck_requests(9), service="talker"))
+    assert seen.sums("loopguard.trips", "talker", "loopguard.mode", "loopguard.action").keys() == {
+        ("text_repeat", "observe")
+    }
+    modes = [dict(one.log_record.attributes or {})["loopguard.mode"] for one in seen.logs]
+    assert set(modes) == {"text_repeat"}
+    lines = [one.getMessage() for one in caplog.records if "text_repeat" in one.getMessage()]
+    assert len(lines) == 1
+    assert lines[0].startswith("talker: would have stopped ")

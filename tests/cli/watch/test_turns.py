@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
@@ -368,3 +369,45 @@ def test_turns_that_repeat_each_other_are_reported_where_conversations_are_remem
     assert [(trip.mode, trip.count) for trip in found] == [("no_novelty", 10), ("no_novelty", 20)]
     assert found == replayed(spans, policy)
     assert live.kept.firsts == ["no", "no"]
+
+
+ANSWER = "I have run the tests, and everything is done as you asked me to."
+HOOK = "The tests still fail, go on."
+
+
+def stuck_requests(rounds: int, answer: str = ANSWER) -> list[Span]:
+    """Requests of a harness whose hook and model answer each other, with messages as the conventions have them."""
+    messages, found = [{"role": "user", "parts": [{"type": "text", "content": "Run the tests."}]}], []
+    for number in range(1, rounds + 1):
+        of_request = {"gen_ai__input__messages": json.dumps(messages), "gen_ai__usage__input_tokens": 9}
+        found.append(request(number, at=float(number), **of_request))
+        messages += [
+            {"role": "assistant", "parts": [{"type": "text", "content": answer.format(number)}]},
+            {"role": "user", "parts": [{"type": "text", "content": HOOK}]},
+        ]
+    return found
+
+
+def test_loops_of_words_are_found_as_in_replay() -> None:
+    """The turn has no call. What would have been done is told; nothing was."""
+    spans = stuck_requests(8)
+    kept = Live().all(*((float(number), one) for number, one in enumerate(spans)))
+    in_replay = [(one.mode, one.count) for one in replayed(spans)]
+    assert [(mode, count) for _, mode, count, _ in kept.asked_trips] == in_replay != []
+    assert {verdict for *_, verdict in kept.asked_trips} == {"nudge", "abort"}
+
+
+def test_answers_that_differ_are_no_loop_of_words() -> None:
+    """Nor are requests inside of another one, which is the same request."""
+    assert Live().all(*((0.0, one) for one in stuck_requests(8, ANSWER + " {}"))).asked_trips == []
+    inner = [request(100 + n, parent=n, at=n + 0.1, lasts=0.1) for n in range(1, 9)]
+    spans = [*stuck_requests(2), *inner]
+    assert Live().all(*((0.0, one) for one in spans)).asked_trips == []
+
+
+def test_a_fault_in_the_texts_keeps_no_call_from_being_judged(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is counted."""
+    live = Live()
+    monkeypatch.setattr(live.turns._judge.texts, "asked", lambda *_: 1 / 0)
+    kept = live.all(*((0.0, one) for one in (*stuck_requests(3), *(call(number) for number in range(10, 14)))))
+    assert len(kept.calls) == 4
