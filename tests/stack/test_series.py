@@ -12,8 +12,9 @@ if TYPE_CHECKING:
 
     from .harness.collector import Collector
 
-MOST_AT_START = 96
-"""Eleven of them are the buckets of ``gen_ai.invoke_agent.inference_calls``, which the conventions ask for."""
+MOST_AT_START = 101
+"""Eleven of them are the buckets of ``gen_ai.invoke_agent.inference_calls``, which the conventions ask for. Five are of
+the requests of the agent's model, which is read whatever its client."""
 
 
 def test_an_instance_has_few_series_after_its_first_turn(make_collector: Callable[..., Collector]) -> None:

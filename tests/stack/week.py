@@ -374,8 +374,10 @@ def _collector(week: Week) -> None:
     week.ticket("LoopguardCollectorDown", names.COLLECTOR_JOB, (begin, begin + 5), (begin + 19, begin + 22))
 
 
+COSTS: Final = "turns that take far more than others"
 PARTS: Final = {
-    "loops that nobody needs to know": (calm, deployed, usual, costly, far_apart),
+    "loops that nobody needs to know": (calm, deployed, usual, far_apart),
     "trouble that somebody must know": (silent, broken_parts, shadow, incidents, shared_tool),
+    COSTS: (costly,),
 }
-"""All scenes, in parts that take about as long."""
+"""All scenes, in parts. The rules about costs take as long as all others, and need no other scene."""

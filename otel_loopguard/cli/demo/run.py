@@ -7,6 +7,7 @@ import os
 import warnings
 from collections import deque
 from contextlib import contextmanager
+from contextvars import copy_context
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from opentelemetry.sdk.trace import SpanProcessor
@@ -19,6 +20,7 @@ from otel_loopguard.engine.vocabulary import Usage
 from otel_loopguard.errors import ToolLoopError
 from otel_loopguard.instrumentation.call import GuardedCall
 from otel_loopguard.instrumentation.instrumentor import instrument, uninstrument
+from otel_loopguard.instrumentation.model_request import own
 from otel_loopguard.report import Spent
 from otel_loopguard.testing.agent import ScriptedAgent
 from otel_loopguard.turns.scope import CALL
@@ -124,7 +126,13 @@ def agent_of(story: Story) -> Agent | None:
             from otel_loopguard.cli.demo import langgraph_agent  # noqa: PLC0415 - imports LangGraph
     except ImportError:
         return None
-    return langgraph_agent.run
+    return lambda tools, next_call: copy_context().run(_unread, langgraph_agent.run, tools, next_call)
+
+
+def _unread(agent: Agent, tools: Tools, next_call: NextCall) -> Transcript:
+    """Run an agent whose requests nobody reads: the demo counts them, because the scripted model tells no tokens."""
+    own()
+    return agent(tools, next_call)
 
 
 def _by_hand(tools: Tools, next_call: NextCall) -> Transcript:

@@ -24,7 +24,7 @@ from otel_loopguard.instrumentation.models import CLIENTS
 from otel_loopguard.instrumentation.patching import is_ours
 from otel_loopguard.instrumentation.process_start import process_start
 from otel_loopguard.instrumentation.runtime import active_runtime
-from otel_loopguard.instrumentation.targets import RunTarget, ToolTarget
+from otel_loopguard.instrumentation.targets import OverrideTarget, RunTarget, ToolTarget
 from otel_loopguard.instrumentation.unguarded import installed
 
 if TYPE_CHECKING:
@@ -130,13 +130,20 @@ def _target(target: Target, of: Framework | ModelClient) -> dict[str, Any]:
 
 
 def _state(target: Target) -> str:
-    """Return ``held`` if our wrapper is on the function, ``bare`` if not, ``absent`` if this version has none."""
+    """Return ``held`` if our wrapper is on the function, ``bare`` if not, ``absent`` if this version has none.
+
+    Of a method that subclasses override, it is on what makes these.
+    """
     function: Any = sys.modules[target.module]
+    path = target.path
+    if isinstance(target, OverrideTarget):
+        path = f"{path.rpartition('.')[0]}.__init_subclass__"
     try:
-        for name in target.path.split("."):
+        for name in path.split("."):
             function = inspect.getattr_static(function, name)  # getattr would bind the wrapper
     except AttributeError:
         return "absent"
+    function = getattr(function, "__func__", function)
     while function is not None:
         if is_ours(function):
             return "held"

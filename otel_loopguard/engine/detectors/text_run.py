@@ -59,7 +59,7 @@ ROW = Detector(
         title="an answer that repeats itself",
         agent="writes the same block of text again and again in one answer",
         told="3rd block: observed",
-        refused="-",
+        refused='8th block: the stream is cut, only with `action = "abort"`',
         precisely=(
             "an answer ends in equal blocks, of 500 characters together",
             "3rd block: observed",
