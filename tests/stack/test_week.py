@@ -69,6 +69,7 @@ def delivered() -> str:
 def judged(week: Week, *, of_costs: bool) -> tuple[dict[str, Any], dict[str, Any]]:
     """The rules, with four more that compare what is delivered with what is due, and promtool's test of them."""
     series = week.series()
+    week.due = [one for one in week.due if bool(ABOUT_COSTS.search(one.labels["alertname"])) is of_costs]
     for kind, minutes in (("due", must_fire), ("allowed", may_fire)):
         for labels in {tuple(each.labels.items()) for each in week.due}:
             of_alert = [minutes(each) for each in week.due if tuple(each.labels.items()) == labels]
