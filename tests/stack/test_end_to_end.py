@@ -81,7 +81,7 @@ def test_agents_made_trips(scene: Scene) -> None:
     """The stuck agents were stopped, the working one untouched: what the rest is compared with is no nothing."""
     stuck, working, *_ = scene.runs
 
-    assert stuck.trips["generic_repeat"] >= 10
+    assert stuck.trips["generic_repeat"] >= 5
     assert "tool_loop_detected" in stuck.output
     assert working.trips == Counter()
     assert "tool_loop_detected" not in working.output
