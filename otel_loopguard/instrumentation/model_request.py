@@ -245,6 +245,7 @@ class _Steps:
     def __init__(self, source: Any, sending: _Sending) -> None:
         self._source = source
         self._sending = sending
+        self._exchange: Any = sending.exchange  # of a request that is read
 
     def __iter__(self) -> Self:
         return self
@@ -252,20 +253,24 @@ class _Steps:
     __aiter__ = __iter__
 
     def __next__(self) -> Any:
-        token = None
+        token, exchange = None, self._exchange
         try:
-            token = _below(self._sending)
+            with exchange.shield("model.step"):
+                token = _below(self._sending)
             return next(self._source)
         finally:
-            _disown(token)
+            with exchange.shield("model.end"):
+                _disown(token)
 
     async def __anext__(self) -> Any:
-        token = None
+        token, exchange = None, self._exchange
         try:
-            token = _below(self._sending)
+            with exchange.shield("model.step"):
+                token = _below(self._sending)
             return await self._source.__anext__()
         finally:
-            _disown(token)
+            with exchange.shield("model.end"):
+                _disown(token)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._source, name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import importlib
 from functools import partial
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -137,6 +138,9 @@ def test_a_streamed_run_has_its_tokens_at_the_end_of_each_stream(kind: Any) -> N
     assert recording.counted(semconv.METRIC_INTERNAL_ERRORS) == 0
 
 
+over_a_client = pytest.mark.skipif(find_spec("openai") is None, reason="tested beside a client in the matrix")
+
+
 def openai_model(server: Server, *, responses: bool) -> tuple[Any, Any]:
     """A model over OpenAI's client, and the client."""
     openai = pytest.importorskip("openai")
@@ -156,6 +160,7 @@ async def over_client(server: Server, *, responses: bool = True, **options: Any)
 KEPT = {"model_settings": {"openai_previous_response_id": "auto"}}
 
 
+@over_a_client
 @each_way
 @pytest.mark.parametrize("options", [{}, KEPT, {"responses": False}], ids=["sent", "kept", "chat"])
 def test_over_a_client_the_ledger_has_what_the_provider_has_counted(options: Any, *, streams: bool) -> None:
@@ -201,6 +206,7 @@ def test_an_agent_with_an_answer_tool_answers_by_it() -> None:
     assert recording.outcomes == ["executed", "nudged", *["blocked"] * 7]
 
 
+@over_a_client
 @each_way
 def test_a_looping_run_over_a_client_answers(*, streams: bool) -> None:
     """The client sends what the model is told, and that a gateway need not judge the calls."""
