@@ -280,7 +280,7 @@ def in_steps() -> Callable[[Any], Any]:
     """Return a function that makes the steps of an async iterator a part of the request that is being sent now."""
     known = _owner.get()
     sending = None if known is None else known()
-    return lambda source: source if sending is None else _Steps(source, sending)
+    return lambda source: source if sending is None or sending.exchange is None else _Steps(source, sending)
 
 
 def _below(sending: _Sending) -> Token[ref[_Sending] | None]:
