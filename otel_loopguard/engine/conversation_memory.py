@@ -51,9 +51,9 @@ class ConversationMemory:
         self.used = 0.0
         """The time of the last call, in seconds of the guard's clock."""
         self.ledgers: dict[int, Ledger] = {}
-        """What the latest turns spent, by the fingerprint of the turn."""
+        """The ledgers of the latest turns, by the fingerprint of the turn."""
         self.spent = NOTHING_SPENT
-        """What all turns before these spent."""
+        """The sums of all turns before these."""
 
     def is_news(self, record: Record, facts: OutcomeFacts, fingerprinter: Fingerprinter) -> bool:
         """Return True if the conversation has not seen this outcome, and remember it.

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 TIMES: Final = 3
 _SCOPE = "tree"
-"""What a message of the user may take, with all agents that are started for it. It bounds each of these, too."""
+"""The scope of a message of the user, with all agents that are started for it. It bounds each of these, too."""
 _ACCOUNTS = [account for account in SCOPES[_SCOPE] if account not in {"input_tokens", "output_tokens"}]
 """``tokens`` is the sum of the two that are left out."""
 

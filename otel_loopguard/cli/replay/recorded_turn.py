@@ -104,7 +104,7 @@ class NestedStep(NamedTuple):
     begins: int = 0
     """The levels from this turn to the nested one, if that begins."""
     loops: Ledger | None = None
-    """What a part of the nested turn spent in loops."""
+    """The calls and tokens that a part of the nested turn spent in loops."""
 
 
 class _Running(NamedTuple):

@@ -76,7 +76,7 @@ class JudgedTurn(NamedTuple):
     guarded: tuple[GuardedTurn, ...] = ()
     """The turn as the guard would have had it, one for each judge."""
     ledger: Ledger | None = None
-    """What the turn spent, with the turns nested in it; None for a part that is not its last one."""
+    """The sums of the turn, with the turns nested in it; None for a part that is not its last one."""
     is_nested: bool = False
     """True if it is in a call of another turn, which counts it, too."""
 

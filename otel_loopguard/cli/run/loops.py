@@ -56,7 +56,7 @@ class Loops:
         self.ends = ancestry.ends
         """How the turns ended, by their ids."""
         self.spent = TurnsSpent()
-        """What the turns spent that are not nested, as far as their spans tell."""
+        """The sums of the turns that are not nested, as far as their spans tell."""
         for turn, ledger in ancestry.ledgers.items():
             if ledger.requests and turn.rpartition("/")[0] not in {*ancestry.ledgers, *self._turns}:
                 self.spent.add(turn, ledger)

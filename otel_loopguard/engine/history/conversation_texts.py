@@ -35,7 +35,7 @@ def without_digits(text: str) -> str:
 
 
 class Heard(NamedTuple):
-    """What a message of a conversation has, as keys."""
+    """The texts, calls and results of one message, as keys."""
 
     said: tuple[Hashable, int, Blocks] | None
     """The text of the model, its length when folded, and the equal blocks at its end."""

@@ -51,7 +51,7 @@ class GrowingText:
         self._end = ""
         """The last characters, with single blanks, in lower case."""
         self._pieces: list[str] = []
-        """What was not looked at yet."""
+        """The pieces that were not looked at yet."""
         self._size = 0
         self._run = NO_BLOCKS
         self._blanks = 0
