@@ -70,11 +70,11 @@ lint: $(STAMP) ## check with ruff, mypy --strict and import-linter
 
 # One process more than there are processors, because many tests wait for servers. In the order of their names: the files
 # with the fewest tests take the longest, and would be last. A test that hangs for ten minutes fails with the stacks of all
-# threads.
+# threads. The slowest tests are named at the end: the gate lasts as long as they do.
 WORKERS := $(shell $(PYTHON) -c "import os; print(min(os.cpu_count() + 1, 8))")
 
 unit: $(STAMP) ## run the tests of .venv, a file in each process
-	$(PYTEST) -n $(WORKERS) --dist loadfile --no-loadscope-reorder \
+	$(PYTEST) -n $(WORKERS) --dist loadfile --no-loadscope-reorder --durations 40 \
 	  -o faulthandler_timeout=600 -o faulthandler_exit_on_timeout=true
 
 coverage: $(STAMP) ## run the tests of .venv and list the lines that none reaches; takes three times as long
