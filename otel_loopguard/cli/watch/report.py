@@ -87,7 +87,8 @@ class WatchReport:
         self._fingerprinter = judge.compiled.fingerprinter
         self._announced = announced_trips(replace(self._policy, action=Action.OBSERVE))
         self._services: dict[Service, _ServiceTelemetry] = {}
-        self._turns: dict[TurnName, _ServiceTelemetry] = {}
+        self._turns: dict[TurnName, tuple[_ServiceTelemetry, str | None]] = {}
+        """The service of each turn with calls, and the name of its agent."""
         self._logged: set[tuple[str, str]] = set()
         self.shield = Shield(self._count_error)
         own = Resource.create({"service.name": os.environ.get("OTEL_SERVICE_NAME") or _OWN_NAME}).attributes
@@ -169,7 +170,7 @@ class WatchReport:
         call, span = reported.call, reported.call.span
         service = self._service(span.service)
         if reported.turn not in self._turns:
-            self._turns[reported.turn] = service
+            self._turns[reported.turn] = service, self.agent_of(span)[1]
             service.turns.add(reported.turn)
         if not call.has_arguments:
             self._log_missing(span, *_NO_ARGUMENTS)
@@ -209,10 +210,11 @@ class WatchReport:
     def turn(self, turn: TurnName, calls: int, ledger: Ledger) -> None:
         """Count a turn that is over, and what it spent."""
         self.spent = self.spent.plus(ledger)
-        service = self._turns.pop(turn, None)
+        service, agent = self._turns.pop(turn, (None, None))
         if service is not None:
             service.turns.discard(turn)
             service.meters.turn(repr(turn), calls)
+            service.meters.turn_spent(ledger, agent, self.currency)
 
     def _identity(self, reported: Reported) -> dict[str, Any]:
         """Return the attributes that name the call and its turn."""

@@ -10,7 +10,7 @@ from benchmarks.telemetry import watching
 from otel_loopguard.cli.watch import report as reports
 from otel_loopguard.testing import guarded
 
-from .messages import agent, call, message, vercel_call
+from .messages import agent, call, message, request, vercel_call
 from .test_turns import stuck_requests
 
 if TYPE_CHECKING:
@@ -196,3 +196,15 @@ def test_a_loop_of_words_is_counted_and_logged(caplog: pytest.LogCaptureFixture)
     lines = [one.getMessage() for one in caplog.records if "text_repeat" in one.getMessage()]
     assert len(lines) == 1
     assert lines[0].startswith("talker: would have stopped ")
+
+
+def test_the_tokens_of_a_turn_are_measured_by_its_agent() -> None:
+    """They are those of its requests, also of one after its last call."""
+    used = {"gen_ai__usage__input_tokens": 90, "gen_ai__usage__output_tokens": 10}
+    spans = [agent(1, gen_ai__agent__name="helper")]
+    spans += [one(number, parent=1, **more) for number, (one, more) in enumerate(((request, used), (call, {})) * 2, 2)]
+    seen = Watched(message(*spans, request(6, parent=1, **used), service="one"), loop("two", trace=2))
+
+    (tokens,) = seen.points("loopguard.turn.tokens", "one")
+    assert (tokens.count, tokens.sum, tokens.attributes["gen_ai.agent.name"]) == (1, 300, "helper")
+    assert seen.points("loopguard.turn.tokens", "two") == []  # its requests are not seen
