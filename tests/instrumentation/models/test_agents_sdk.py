@@ -22,10 +22,11 @@ from openai.types.responses import Response, ResponseCompletedEvent, ResponseFun
 from openai.types.responses.response_usage import InputTokensDetails, OutputTokensDetails
 
 import otel_loopguard as loopguard
-from otel_loopguard import Ledger, Policy, RunBudgetError, ToolLoopError, semconv
+from otel_loopguard import Ledger, Policy, ToolLoopError, semconv
 from otel_loopguard.instrumentation.model_api import JUDGED
 from otel_loopguard.instrumentation.models import agents_sdk
 from otel_loopguard.testing import assert_no_trip, guarded
+from tests.instrumentation.models.own_models import OF_FOUR, PRICED, OwnModels, each_way, looked, stuck, working
 from tests.models.scripts import Looping, Working, call
 from tests.models.server import Server
 from tests.models.test_ledger import PRICES, counted
@@ -42,7 +43,7 @@ READS = [call("look", path=name) for name in "abc"]
 @function_tool
 def look(path: str) -> str:
     """Look at something."""
-    return f"there is {path}. " * 30
+    return looked(path)
 
 
 class Own(Model):  # type: ignore[misc,unused-ignore]  # the base class is untyped in some versions
@@ -135,19 +136,29 @@ async def go(model: Model, *, streams: bool = False, task: str = "task-1: look",
     return str(result.final_output)
 
 
-def working(number: int, may_call: bool) -> str:
-    """Look at three things, then answer."""
-    return "abc"[number - 1] if number <= 3 and may_call else "Done."
+class TestOwnModelsOfTheAgentsSDK(OwnModels):
+    """A model of the program's own, under the Agents SDK."""
 
+    own = staticmethod(Own)
+    go = staticmethod(go)
+    reads = agents_sdk, "_innermost"
 
-def stuck(number: int, may_call: bool) -> str:
-    """Look at the same thing as long as there are tools."""
-    return "a" if may_call else "I looked."
+    @staticmethod
+    async def hook(model: Model, text: str) -> None:
+        """Send a text 12 times."""
+        agent, history = Agent(name="helper", model=model, tools=[look]), []
+        for _ in range(12):
+            history.append({"role": "user", "content": text})
+            result = await Runner.run(agent, history, run_config=config(tracing_disabled=True))
+            history = result.to_input_list()
 
-
-each_way = pytest.mark.parametrize("streams", [False, True], ids=["whole", "streamed"])
-PRICED = Policy(cost_per_million_tokens={"gpt-*": {"input": 2.0, "output": 8.0}})
-OF_FOUR = Ledger(4, 3, 40, 20, 12, cost=pytest.approx((2 * 40 + 8 * 20) / 1e6))
+    @staticmethod
+    async def leave(model: Model) -> None:
+        """Cancel a run at its first event."""
+        agent = Agent(name="helper", model=model, tools=[look])
+        result = Runner.run_streamed(agent, "Go on.", run_config=config(tracing_disabled=True))
+        async for _ in result.stream_events():
+            result.cancel()
 
 
 @each_way
@@ -200,42 +211,6 @@ def test_a_chat_model_counts_as_the_provider_does(*, streams: bool) -> None:
         assert turn.ledger.timeless == counted(server)
 
 
-@each_way
-def test_a_stuck_agent_is_told_and_answers_without_tools(*, streams: bool) -> None:
-    """Its last request has a sentence at the last result, and tells the model to call nothing."""
-    model = Own(stuck)
-    with guarded() as recording:
-        assert asyncio.run(go(model, streams=streams)) == "I looked."
-    assert recording.outcomes == ["executed", "nudged", *["blocked"] * 7]
-    assert "No tool can be called for this answer" in str(model.seen[-1][-1])
-    assert recording.counted(semconv.METRIC_INTERNAL_ERRORS) == 0
-
-
-@each_way
-def test_a_model_that_calls_without_tools_is_ended(*, streams: bool) -> None:
-    """``ToolLoopError`` leaves the run, and no request is sent after it."""
-    model = Own(lambda *_: "a")
-    with guarded(), pytest.raises(ToolLoopError):
-        asyncio.run(go(model, streams=streams))
-    assert len(model.seen) == 10
-
-
-@each_way
-def test_a_budget_holds_without_a_client(*, streams: bool) -> None:
-    """The model reads ever new things: told, concluded, and ended if it goes on."""
-    budget = Policy(budget={"tree": {"requests": 8}})
-    obedient, stubborn = (
-        Own(lambda number, may: f"p{number}" if may else "So far."),
-        Own(lambda number, _: f"p{number}"),
-    )
-    with guarded(budget):
-        assert asyncio.run(go(obedient, streams=streams)) == "So far."
-    assert len(obedient.seen) == 9
-    with guarded(budget), pytest.raises(RunBudgetError):
-        asyncio.run(go(stubborn, streams=streams))
-    assert len(stubborn.seen) == 9
-
-
 def cleared(data: Any) -> ModelInputData:
     """Keep the last result only, as filters do that edit the context."""
     items = list(data.model_data.input)
@@ -253,76 +228,6 @@ def test_what_a_filter_has_cleared_is_not_held_against_the_model(*, streams: boo
         options = {"run_config": config(tracing_disabled=True, call_model_input_filter=cleared)}
         assert asyncio.run(go(model, streams=streams, **options)) == "Done."
     assert recording.outcomes == ["executed"] * 8
-
-
-@each_way
-def test_the_time_of_a_request_is_the_models(*, streams: bool) -> None:
-    """A model that thinks for a minute does not wait."""
-    now = [0.0]
-
-    def think() -> None:
-        now[0] += 60.0
-
-    with guarded(clock=lambda: now[0]), loopguard.turn() as turn:
-        asyncio.run(go(Own(working, think), streams=streams))
-    assert (turn.ledger.seconds, turn.ledger.model_seconds) == (240.0, 240.0)
-
-
-def test_a_hook_and_a_model_that_answer_each_other_are_ended() -> None:
-    """A program that sends the same text after each answer, with the history of its runs."""
-    model = Own(lambda *_: "All is done, and nothing is left to do.")
-
-    async def harness() -> None:
-        agent, history = Agent(name="helper", model=model, tools=[look]), []
-        for _ in range(12):
-            history.append({"role": "user", "content": "The tests do not pass. Go on."})
-            result = await Runner.run(agent, history, run_config=config(tracing_disabled=True))
-            history = result.to_input_list()
-
-    with guarded() as recording, pytest.raises(ToolLoopError) as raised:
-        asyncio.run(harness())
-    assert raised.value.mode == "text_repeat"
-    assert recording.counted(semconv.METRIC_TRIPS, loopguard__mode="text_repeat") == 2
-    assert len(model.seen) <= 6
-
-
-def test_a_stream_that_is_left_early_leaves_nothing_behind() -> None:
-    """The run is cancelled at its first event; the next run is read as any."""
-
-    async def main() -> None:
-        agent = Agent(name="helper", model=Own(working), tools=[look])
-        result = Runner.run_streamed(agent, "Go on.", run_config=config(tracing_disabled=True))
-        async for _ in result.stream_events():
-            result.cancel()
-        with loopguard.turn() as turn:
-            await go(Own(working), streams=True)
-        assert turn.ledger.requests == 4
-
-    with guarded() as recording:
-        asyncio.run(main())
-        assert recording.counted(semconv.METRIC_INTERNAL_ERRORS) == 0
-
-
-@each_way
-def test_an_exception_of_a_model_comes_out(*, streams: bool) -> None:
-    """The request was sent, and its usage is unknown."""
-    with guarded(), loopguard.turn() as turn:
-        with pytest.raises(ZeroDivisionError):
-            asyncio.run(go(Own(lambda *_: str(1 / 0)), streams=streams))
-        assert turn.ledger.timeless == Ledger(1, unmetered=1, unpriced=1)
-
-
-@each_way
-def test_a_fault_of_ours_stops_no_run(monkeypatch: pytest.MonkeyPatch, *, streams: bool) -> None:
-    """The request goes out as it is, and the fault is counted."""
-
-    def broken(*_: Any) -> Any:
-        raise ZeroDivisionError
-
-    monkeypatch.setattr(agents_sdk, "_innermost", broken)
-    with guarded() as recording:
-        assert asyncio.run(go(Own(working), streams=streams)) == "Done."
-        assert recording.counted(semconv.METRIC_INTERNAL_ERRORS) == 4
 
 
 def test_an_answer_for_a_program_that_demands_calls() -> None:

@@ -26,6 +26,7 @@ from otel_loopguard import Ledger, Policy, RunBudgetError, ToolLoopError, semcon
 from otel_loopguard.instrumentation.model_api import JUDGED
 from otel_loopguard.instrumentation.models import pydantic_messages
 from otel_loopguard.testing import assert_no_trip, guarded
+from tests.instrumentation.models.own_models import OF_FOUR, PRICED, OwnModels, each_way, looked, stuck, working
 from tests.models.scripts import Looping, Working, call
 from tests.models.server import Server
 
@@ -35,12 +36,11 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 READS = [call("look", path=name) for name in "abc"]
-PRICED = Policy(cost_per_million_tokens={"gpt-*": {"input": 2.0, "output": 8.0}})
 
 
 def look(path: str) -> str:
     """Look at something."""
-    return f"there is {path}. " * 30
+    return looked(path)
 
 
 class Own(FunctionModel):
@@ -51,14 +51,14 @@ class Own(FunctionModel):
 
     def __init__(self, write: Callable[[int, bool], str], think: Callable[[], None] = lambda: None) -> None:
         super().__init__(self._whole, stream_function=self._streamed, model_name="gpt-own")
-        self.asked: list[list[ModelMessage]] = []
+        self.seen: list[list[ModelMessage]] = []
         self._write = write
         self._think = think
 
     def _whole(self, messages: list[Any], info: Any) -> ModelResponse:
         written, usage = self._next(messages, info), RequestUsage(input_tokens=10, output_tokens=5, cache_read_tokens=3)
         if not written.endswith("."):
-            part: Any = ToolCallPart("look", {"path": written}, f"call_{len(self.asked)}x8")
+            part: Any = ToolCallPart("look", {"path": written}, f"call_{len(self.seen)}x8")
         elif info.output_tools:
             part = ToolCallPart(info.output_tools[0].name, {"response": written}, "answer")
         else:
@@ -71,14 +71,14 @@ class Own(FunctionModel):
             for letter in written:
                 yield letter
         else:
-            call_id = f"call_{len(self.asked)}x8"
+            call_id = f"call_{len(self.seen)}x8"
             yield {0: DeltaToolCall(name="look", json_args=f'{{"path": "{written}"}}', tool_call_id=call_id)}
 
     def _next(self, messages: list[Any], info: Any) -> str:
-        self.asked.append(messages)
+        self.seen.append(messages)
         self._think()
         chosen = (info.model_settings or {}).get("tool_choice")
-        return self._write(len(self.asked), bool(info.function_tools) and chosen != "none")
+        return self._write(len(self.seen), bool(info.function_tools) and chosen != "none")
 
 
 def falling_back(write: Callable[[int, bool], str]) -> FallbackModel:
@@ -96,17 +96,28 @@ async def go(model: Any, *, streams: bool = False, task: str = "task-1: look", *
         return str(await result.get_output())
 
 
-def working(number: int, may_call: bool) -> str:
-    """Look at three things, then answer."""
-    return "abc"[number - 1] if number <= 3 and may_call else "Done."
+class TestOwnModelsOfPydanticAI(OwnModels):
+    """A model of the program's own, under Pydantic AI."""
+
+    own = staticmethod(Own)
+    go = staticmethod(go)
+    reads = pydantic_messages, "_system"
+
+    @staticmethod
+    async def hook(model: Any, text: str) -> None:
+        """Send a text 12 times."""
+        agent, history = Agent(model, tools=[look]), None
+        for _ in range(12):
+            history = (await agent.run(text, message_history=history)).all_messages()
+
+    @staticmethod
+    async def leave(model: Any) -> None:
+        """Leave the block at the first word."""
+        async with Agent(model, tools=[look]).run_stream("Go on.") as result:
+            async for _ in result.stream_text(debounce_by=None):
+                break
 
 
-def stuck(_: int, may_call: bool) -> str:
-    """Look at the same thing as long as there are tools."""
-    return "a" if may_call else "I looked."
-
-
-each_way = pytest.mark.parametrize("streams", [False, True], ids=["whole", "streamed"])
 KINDS = {"own": Own, "around": lambda write: WrapperModel(WrapperModel(Own(write))), "falling back": falling_back}
 
 
@@ -115,7 +126,7 @@ def test_the_ledger_has_what_a_model_tells(kind: Any) -> None:
     """Requests, calls, tokens and cost; a model around others makes the same request."""
     with guarded(PRICED) as recording, loopguard.turn() as turn:
         assert asyncio.run(go(kind(working))) == "Done."
-    assert turn.ledger.timeless == Ledger(4, 3, 40, 20, 12, cost=pytest.approx((2 * 40 + 8 * 20) / 1e6))
+    assert turn.ledger.timeless == OF_FOUR
     assert_no_trip(recording)
     assert recording.counted(semconv.METRIC_INTERNAL_ERRORS) == 0
 
@@ -187,17 +198,6 @@ def test_over_a_client_the_ledger_has_what_the_provider_has_counted(options: Any
     assert bodies[0] == bodies[1]
 
 
-@each_way
-def test_a_stuck_agent_is_told_and_answers_without_tools(*, streams: bool) -> None:
-    """Its last request has a sentence at the last result, and may call nothing."""
-    model = Own(stuck)
-    with guarded() as recording:
-        assert asyncio.run(go(model, streams=streams)) == "I looked."
-    assert recording.outcomes == ["executed", "nudged", *["blocked"] * 7]
-    assert "No tool can be called for this answer" in str(model.asked[-1][-1])
-    assert recording.counted(semconv.METRIC_INTERNAL_ERRORS) == 0
-
-
 def test_an_agent_with_an_answer_tool_answers_by_it() -> None:
     """The tool of its output stays."""
     model = Own(stuck)
@@ -221,22 +221,13 @@ def test_a_looping_run_over_a_client_answers(*, streams: bool) -> None:
 
 
 @each_way
-def test_a_model_that_calls_without_tools_is_ended(*, streams: bool) -> None:
-    """``ToolLoopError`` leaves the run, and no request is sent after it."""
-    model = Own(lambda *_: "a")
-    with guarded(), pytest.raises(ToolLoopError):
-        asyncio.run(go(model, streams=streams))
-    assert len(model.asked) == 10
-
-
-@each_way
 def test_the_end_of_a_run_is_no_failure_of_one_of_its_models(*, streams: bool) -> None:
     """A budget ends the run of a model that falls back to another one: neither is asked again."""
     stubborn = [Own(lambda number, _: f"p{number}") for _ in range(2)]
     model = FallbackModel(*stubborn, fallback_on=(Exception,))
     with guarded(Policy(budget={"tree": {"requests": 8}})), pytest.raises(RunBudgetError):
         asyncio.run(go(model, streams=streams))
-    assert [len(one.asked) for one in stubborn] == [9, 0]
+    assert [len(one.seen) for one in stubborn] == [9, 0]
 
 
 def cleared(messages: list[ModelMessage]) -> list[ModelMessage]:
@@ -271,75 +262,6 @@ def test_what_a_processor_has_cleared_is_not_held_against_the_model(*, streams: 
     assert recording.outcomes == ["executed"] * 8
 
 
-@each_way
-def test_the_time_of_a_request_is_the_models(*, streams: bool) -> None:
-    """A model that thinks for a minute does not wait."""
-    now = [0.0]
-
-    def think() -> None:
-        now[0] += 60.0
-
-    with guarded(clock=lambda: now[0]), loopguard.turn() as turn:
-        asyncio.run(go(Own(working, think), streams=streams))
-    assert (turn.ledger.seconds, turn.ledger.model_seconds) == (240.0, 240.0)
-
-
-def test_a_hook_and_a_model_that_answer_each_other_are_ended() -> None:
-    """A program that sends the same text after each answer, with the history of its runs."""
-    model = Own(lambda *_: "All is done, and nothing is left to do.")
-
-    async def harness() -> None:
-        agent, history = Agent(model, tools=[look]), None
-        for _ in range(12):
-            result = await agent.run("The tests do not pass. Go on.", message_history=history)
-            history = result.all_messages()
-
-    with guarded() as recording, pytest.raises(ToolLoopError) as raised:
-        asyncio.run(harness())
-    assert raised.value.mode == "text_repeat"
-    assert recording.counted(semconv.METRIC_TRIPS, loopguard__mode="text_repeat") == 2
-    assert len(model.asked) <= 6
-
-
-def test_a_stream_that_is_left_early_leaves_nothing_behind() -> None:
-    """The program leaves the block at the first word; the next run is read as any."""
-
-    async def main() -> None:
-        agent = Agent(Own(lambda *_: "All is done. That is all."), tools=[look])
-        async with agent.run_stream("Go on.") as result:
-            async for _ in result.stream_text(debounce_by=None):
-                break
-        with loopguard.turn() as turn:
-            await go(Own(working), streams=True)
-        assert turn.ledger.requests == 4
-
-    with guarded() as recording:
-        asyncio.run(main())
-        assert recording.counted(semconv.METRIC_INTERNAL_ERRORS) == 0
-
-
-@each_way
-def test_an_exception_of_a_model_comes_out(*, streams: bool) -> None:
-    """The request was sent, and its usage is unknown."""
-    with guarded(), loopguard.turn() as turn:
-        with pytest.raises(ZeroDivisionError):
-            asyncio.run(go(Own(lambda *_: str(1 / 0)), streams=streams))
-        assert turn.ledger.timeless == Ledger(1, unmetered=1, unpriced=1)
-
-
-@each_way
-def test_a_fault_of_ours_stops_no_run(monkeypatch: pytest.MonkeyPatch, *, streams: bool) -> None:
-    """The request goes out as it is, and the fault is counted."""
-
-    def broken(*_: Any) -> Any:
-        raise ZeroDivisionError
-
-    monkeypatch.setattr(pydantic_messages, "_system", broken)
-    with guarded() as recording:
-        assert asyncio.run(go(Own(working), streams=streams)) == "Done."
-        assert recording.counted(semconv.METRIC_INTERNAL_ERRORS) == 4
-
-
 def test_the_span_of_its_own_instrumentation_measures_the_request() -> None:
     """A model that only makes a span around another is passed over, and ours measures nothing beside it."""
     instrumented = importlib.import_module("pydantic_ai.models.instrumented")
@@ -359,7 +281,7 @@ def test_waiting_for_a_job_is_no_request() -> None:
     class Job(Own):
         def _whole(self, messages: list[Any], info: Any) -> ModelResponse:
             response = super()._whole(messages, info)
-            response.provider_response_id, response.state = "job", "complete" if len(self.asked) > 3 else "suspended"
+            response.provider_response_id, response.state = "job", "complete" if len(self.seen) > 3 else "suspended"
             return response
 
         def continuation_delay(self, response: ModelResponse) -> float | None:
@@ -368,7 +290,7 @@ def test_waiting_for_a_job_is_no_request() -> None:
     model = Job(lambda number, _: f"Answer {number}.")
     with guarded() as recording, loopguard.turn() as turn:
         assert asyncio.run(go(model)) == "Answer 4."
-    assert len(model.asked) == 4
+    assert len(model.seen) == 4
     assert turn.ledger.requests == 1
     assert recording.counted(semconv.METRIC_INTERNAL_ERRORS) == 0
 
