@@ -198,6 +198,7 @@ def budget_rows(calls: Sequence[LoopCall]) -> Iterator[str]:
             by_budget.setdefault(call.budget, []).append((number, call))
     for budget, beyond in by_budget.items():
         parts = [f"told at call {number:,}" for number, call in beyond if call.is_nudged][:1]
+        parts += [f"only observed from call {number:,} on" for number, call in beyond if call.is_observed][:1]
         refused = [number for number, call in beyond if call.fate == REFUSED and not call.ends]
         parts += [f"{counted(len(refused), 'call')} refused from call {refused[0]:,} on"] if refused else []
         for action, words in _ENDINGS:

@@ -108,7 +108,7 @@ def _call(view: SpanView, *, withdraws: bool) -> LoopCall:
         is_loop,
         loop_rows.RAN if has_run else _FATES.get(str(outcome), loop_rows.RAN),
         taken if taken is Action.ABORT or (taken is Action.CONCLUDE and withdraws) else None,
-        is_observed=is_loop and taken < Action.NUDGE,
+        is_observed=action(semconv.VERDICT) > Action.NUDGE and taken < Action.NUDGE,
         is_nudged=taken is Action.NUDGE,
         budget=next((str(of[semconv.BUDGET_ACCOUNT]) for _, of in view.events if semconv.BUDGET_ACCOUNT in of), ""),
     )

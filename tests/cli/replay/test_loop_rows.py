@@ -90,6 +90,8 @@ def test_a_budget_is_no_loop_and_has_a_row_of_its_own():
     assert list(budget_rows(calls)) == ["budget tree.cost: 2 calls refused from call 1 on, run ended at call 3 of 3"]
 
 
-def test_a_budget_that_is_only_observed_has_no_row():
-    """Nothing happens there."""
-    assert list(budget_rows([LoopCall("search", 1), over("ran")])) == []
+def test_a_budget_that_is_only_observed_says_so():
+    """With the first call that was beyond it; a result that only came near it has no row."""
+    calls = [LoopCall("search", 1), over("ran"), over("ran", is_observed=True), over("ran", is_observed=True)]
+    assert list(budget_rows(calls[:2])) == []
+    assert list(budget_rows(calls)) == ["budget tree.cost: only observed from call 3 on of 4"]
