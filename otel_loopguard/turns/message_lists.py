@@ -192,7 +192,7 @@ class MessageList:
     __slots__ = (
         "_last_number", "_message", "_numbers", "_replied", "_visible", "blocks_are_judged", "call_ids", "caller",
         "chain", "concluded",
-        "error", "has_run", "is_counted", "kept_chain", "kept_turn", "left_as", "lock", "marks", "names",
+        "error", "has_failed", "has_run", "is_counted", "kept_chain", "kept_turn", "left_as", "lock", "marks", "names",
         "on_probation", "open_calls", "opening", "owns_turn", "replies", "root", "sentences", "texts", "thinking",
         "ticks", "trace", "turn", "unpaid", "usage_key", "used", "verdicts", "was_cut", "whole", "withdrawn",
     )  # fmt: skip
@@ -202,6 +202,8 @@ class MessageList:
         """The sender whose requests find this list; None for requests of this process."""
         self.was_cut = False
         """True if the turn has calls that the last request no longer has."""
+        self.has_failed = False
+        """True if the last request has failed, so that no reply will come. It may be sent again."""
         self.has_run = False
         """True if an executor has run a call of it."""
         self.is_counted = False
@@ -286,6 +288,7 @@ class MessageList:
         """Take over a request as the last one, and return what is new in it."""
         is_cold = self.turn is None and not self.marks
         common = 0 if request.previous is not None else self.common(request.marks)
+        self.has_failed = False
         goes_on = request.previous is not None or common == len(self.marks)
         before = () if goes_on else frozenset(self.marks[common:])
         new: list[NewResult] = []
@@ -579,6 +582,16 @@ class MessageList:
 
 _EQUAL: Final = 2
 _LONGER: Final = 3
+_AGAIN: Final = 4
+"""The last request of the list has failed, and this is the same one."""
+_ANSWERED: Final = 5
+
+
+def _how(one: MessageList, *, is_longer: bool, is_next: bool) -> int:
+    """Return how a request goes on that begins with all entries of the last one. The best proof is the largest."""
+    if is_longer:
+        return _ANSWERED if is_next else _LONGER
+    return _AGAIN if one.has_failed else _EQUAL
 
 
 def _telling(request: Request) -> set[int]:
@@ -620,7 +633,7 @@ class MessageLists:
         for one in candidates:
             of_turn, known = turn is not None and one.turn is turn, one.common(request.marks)
             is_next = one.is_next(request)
-            goes_on = 0 if known < len(one.marks) else _LONGER if known < len(request.marks) else _EQUAL
+            goes_on = 0 if known < len(one.marks) else _how(one, is_longer=known < len(request.marks), is_next=is_next)
             if not goes_on:
                 # Equal instructions and equal call ids are no proof: servers may number the calls of each conversation.
                 telling = _telling(request) if telling is None else telling

@@ -11,7 +11,7 @@ import pytest
 import otel_loopguard as loopguard
 from otel_loopguard import Ledger, Policy, semconv
 from otel_loopguard.testing import Recording, guarded
-from tests.models.scripts import Working, call
+from tests.models.scripts import Failing, Working, call
 from tests.models.server import Server
 
 openai = pytest.importorskip("openai")
@@ -21,9 +21,9 @@ TOOLS = [{"type": "function", "function": {"name": "read_file", "parameters": {"
 PRICES = {"gpt-*": {"input": 2.0, "output": 8.0}}
 
 
-def agent(server: Server, task: str, *, streams: bool = False, **more: Any) -> str:
+def agent(server: Server, task: str, *, streams: bool = False, made: Any = openai.OpenAI, **more: Any) -> str:
     """Run an agent by hand until the model answers."""
-    with openai.OpenAI(base_url=f"{server.url}/v1", api_key="local", max_retries=0) as client:
+    with made(base_url=f"{server.url}/v1", api_key="local", max_retries=0) as client:
         messages: list[Any] = [{"role": "user", "content": f"{task}: read the files"}]
         while True:
             options: Any = {"model": "gpt-4.1", "messages": messages, "tools": TOOLS, **more}
@@ -61,6 +61,22 @@ def test_a_turn_has_what_the_provider_has_counted(*, streams: bool) -> None:
     assert ended is not None
     assert ended.ledger == turn.ledger
     assert spent_on_span(recording) == [(4, turn.ledger.input_tokens, turn.ledger.output_tokens, turn.ledger.cost)]
+
+
+def test_a_request_that_a_program_sends_again_brings_no_new_calls() -> None:
+    """Each fails once, the first one, too; the program tries all of them again."""
+
+    class Again(openai.OpenAI):
+        def post(self, *given: Any, **more: Any) -> Any:
+            try:
+                return super().post(*given, **more)
+            except openai.InternalServerError:
+                return super().post(*given, **more)
+
+    with guarded() as recording, Server(Failing(Working(*READS))).running() as server, loopguard.turn() as turn:
+        agent(server, "task-1", made=Again)
+        assert not recording.trips
+    assert turn.ledger.timeless == counted(server)._replace(requests=8, unmetered=4, cost=0.0, unpriced=8)
 
 
 def spent_on_span(recording: Recording) -> list[Any]:

@@ -419,6 +419,23 @@ def test_a_new_conversation_like_one_that_is_over_is_its_own(lists: MessageLists
     assert second.found[0] is not first.found[0]
 
 
+def test_a_request_that_is_sent_again_is_of_the_list_whose_request_failed(lists: MessageLists) -> None:
+    """Not of the one in which its question had failed, nor of a new one."""
+    first, kept = request(asks("question")), Conversation(lists, "question")
+    left = MessageList()
+    left.read(first, 0.0)
+    lists.keep(left, [], 0.0)
+    one = kept.send()
+    assert one is not left
+    again = request(*kept.entries)
+    one.read(again, 0.0)
+    lists.keep(one, [], 0.0)
+    one.has_failed = True
+    assert lists.find(again, None) is one
+    left.has_failed = True
+    assert lists.find(first, None) is left
+
+
 def test_a_list_is_found_after_its_beginning_was_dropped(lists: MessageLists) -> None:
     """The ids of the last calls are left."""
     one = Conversation(lists, "question")
