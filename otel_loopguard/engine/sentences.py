@@ -278,10 +278,15 @@ def _clean_names(known: Collection[str]) -> list[str]:
     return [clean_name(name_text(name)) for name in islice(known, _MOST_COMPARED)]
 
 
+def count_and_limit(trip: Trip) -> tuple[int | str, int | str]:
+    """Return both numbers of a trip, a cost in the currency of the prices."""
+    if trip.is_budget and trip.reason.endswith(".cost"):
+        return f"{trip.count / MILLION:g}", f"{trip.limit / MILLION:g}"
+    return trip.count, trip.limit
+
+
 def _filled(template: str, trip: Trip, before: int | None = None) -> str:
-    is_cost = trip.is_budget and trip.reason.endswith(".cost")
-    count, limit = ((f"{number / MILLION:g}" for number in (trip.count, trip.limit)) if is_cost
-                    else (trip.count, trip.limit))  # fmt: skip
+    count, limit = count_and_limit(trip)
     values = {
         "tool": clean_name(trip.tool), "count": count, "limit": limit, "period": trip.period,
         "wait": trip.wait, "before": trip.count - 1 if before is None else before,

@@ -10,6 +10,7 @@ from opentelemetry.trace import format_trace_id
 
 from otel_loopguard import semconv
 from otel_loopguard.engine.quoting import clean_name, ordinal
+from otel_loopguard.engine.sentences import count_and_limit
 from otel_loopguard.engine.vocabulary import NO_LOOPS, OVER_TURNS, USER_STOP, Action
 from otel_loopguard.errors import DOCS
 from otel_loopguard.telemetry.exit_summary import PASSED, REFUSED, UNTOLD
@@ -75,6 +76,8 @@ _REFUSED: Final = (
     f" To refuse nothing, set OTEL_PYTHON_LOOPGUARD_ACTION=observe. No loop? {DOCS}/how-to/refused-too-much.md"
 )
 _ENDED: Final = f" Catch ToolLoopError to answer the user: {DOCS}/how-to/catch-tool-loop-error.md"
+_SPENT: Final = f" The budget is one of your policy: {DOCS}/policy.md#budgets-budget"
+_ENDED_BY_BUDGET: Final = f" Catch RunBudgetError to answer the user: {DOCS}/how-to/catch-tool-loop-error.md#a-budget"
 _BELOW: Final = f" It ran: the action %s refuses nothing. {DOCS}/watch.md"
 _BELOW_AT_A_REQUEST: Final = (
     " It ran: the action %s only reports; block would tell the model, then ask it for an answer without tools. "
@@ -88,8 +91,9 @@ _OUTSIDE: Final = (
 _UNPROVEN: Final = (
     " It ran, because the shared store did not answer: another process may have changed something since it ran before."
 )
-"""The advice at the end of the first line of a kind: on a refused call, on the end of a run, on a call that ran because
-of the policy's action, on a call outside of any run, and on a call of a shared turn without proof."""
+"""The advice at the end of the first line of a kind: on a refused call, on the end of a run, on both beyond a budget,
+on a call that ran because of the policy's action, on one outside of any run, and on one of a shared turn without proof.
+"""
 
 
 def in_words(trip: Trip, tool: str, policy: Policy, attempt: int = 0) -> str:
@@ -99,7 +103,7 @@ def in_words(trip: Trip, tool: str, policy: Policy, attempt: int = 0) -> str:
         return f"{clean_name(tool)}: the user asked for a stop ({mode})"
     of = f"{clean_name(tool)}: " if tool else ""
     if trip.is_budget:
-        return f"{of}{trip.reason} {trip.count} of {trip.limit} is spent ({mode})"
+        return "{}{} {} of {} is spent ({})".format(of, trip.reason, *count_and_limit(trip), mode)
     times = ordinal(max(trip.count, attempt))
     return f"{of}{title}{', ' * bool(title)}for the {times} time ({mode}, limit {trip.limit})"
 
@@ -245,8 +249,8 @@ class Events:
             self._summary.ended += is_due
             if lines.endings[action] == SWALLOWED and lines.has_line:
                 logger.warning(
-                    "The program catches the ToolLoopError that ends turn %s, and goes on; each repeat raises it.",
-                    turn.id,
+                    "The program catches the %s that ends turn %s, and goes on; each %s raises it.",
+                    *(("RunBudgetError", turn.id, "call") if trip.is_budget else ("ToolLoopError", turn.id, "repeat")),
                 )
         left_out = self._ask(lines, tool, str(mode), is_ending=is_ending) if is_due and not self.is_silent else None
         if left_out is not None:
@@ -309,9 +313,9 @@ class Events:
     def _advice(self, trip: Trip, record: Record | None, turn: Turn, *, has_run: bool) -> str:
         """Return what the user can do, at the first line of a kind; empty at later ones."""
         if trip.action is Action.ABORT:
-            advice = _ENDED
+            advice = _ENDED_BY_BUDGET if trip.is_budget else _ENDED
         elif trip.action >= Action.BLOCK:
-            advice = _REFUSED
+            advice = _SPENT if trip.is_budget else _REFUSED
         elif not turn.enforced:
             advice = _OUTSIDE
         elif record is not None and record.unproven:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import otel_loopguard as loopguard
-from otel_loopguard import Policy, ToolLoopError, semconv
+from otel_loopguard import Ledger, Policy, RunBudgetError, ToolLoopError, semconv
 from otel_loopguard.policy_files.load import load_preset
 from otel_loopguard.telemetry.log_records import LOG_EVENTS
 from otel_loopguard.telemetry.settings import Settings
@@ -171,6 +171,24 @@ def test_a_stuck_run_has_two_lines(caplog: pytest.LogCaptureFixture) -> None:
     assert raised.startswith("Ended the run after 10 refusals (abort_after 10), at look: ")
     assert "for the 13th time (generic_repeat, limit 3)" in raised
     assert raised.endswith("/docs/how-to/catch-tool-loop-error.md")
+
+
+def test_a_run_beyond_its_budget_has_lines_of_its_own(caplog: pytest.LogCaptureFixture) -> None:
+    """They name the error to be caught, and what is spent in the currency of the policy."""
+    budget = Policy(budget={"turn": {"cost": 0.5}})
+    with caplog.at_level(logging.WARNING, "otel_loopguard"), guarded(budget), loopguard.turn():
+        turn = loopguard.current_turn()
+        assert turn is not None
+        turn.spend(Ledger(requests=1, cost=0.75))
+        for number in range(20):
+            with suppress(RunBudgetError):
+                loopguard.call("look", {"path": number}, look)
+    refused, raised, swallowed = messages(caplog)
+    assert refused.startswith("Refused look: turn.cost 0.75 of 0.5 is spent (run_budget) [")
+    assert refused.endswith("/docs/policy.md#budgets-budget")
+    assert " Catch RunBudgetError to answer the user: " in raised
+    assert raised.endswith("/docs/how-to/catch-tool-loop-error.md#a-budget")
+    assert swallowed.startswith("The program catches the RunBudgetError")
 
 
 @pytest.mark.parametrize("action", ["observe", "nudge"])
