@@ -815,7 +815,7 @@ class Exchange:
         """Note that the request has failed, or the reading of its reply. Called while its exception is handled."""
         self._end()
         if self._list is not None:
-            self._list.has_failed = True
+            self._list.has_failed, self._list.is_sent = True, False
             self._list.left_as = FAILED if isinstance(sys.exc_info()[1], Exception) else CANCELLED
 
     def _end(self) -> None:

@@ -191,8 +191,8 @@ class MessageList:
 
     __slots__ = (
         "_last_number", "_message", "_numbers", "_replied", "_visible", "blocks_are_judged", "call_ids", "caller",
-        "chain", "concluded",
-        "error", "has_failed", "has_run", "is_counted", "kept_chain", "kept_turn", "left_as", "lock", "marks", "names",
+        "chain", "concluded", "error", "has_failed", "has_run", "is_counted", "is_sent", "kept_chain", "kept_turn",
+        "left_as", "lock", "marks", "names",
         "on_probation", "open_calls", "opening", "owns_turn", "replies", "root", "sentences", "texts", "thinking",
         "ticks", "trace", "turn", "unpaid", "usage_key", "used", "verdicts", "was_cut", "whole", "withdrawn",
     )  # fmt: skip
@@ -204,6 +204,8 @@ class MessageList:
         """True if the turn has calls that the last request no longer has."""
         self.has_failed = False
         """True if the last request has failed, so that no reply will come. It may be sent again."""
+        self.is_sent = False
+        """True from a request to its reply, if that is read; after that until the next request it is False."""
         self.has_run = False
         """True if an executor has run a call of it."""
         self.is_counted = False
@@ -288,7 +290,6 @@ class MessageList:
         """Take over a request as the last one, and return what is new in it."""
         is_cold = self.turn is None and not self.marks
         common = 0 if request.previous is not None else self.common(request.marks)
-        self.has_failed = False
         goes_on = request.previous is not None or common == len(self.marks)
         before = () if goes_on else frozenset(self.marks[common:])
         new: list[NewResult] = []
@@ -296,8 +297,8 @@ class MessageList:
         found: dict[int, _Visible] = {}
         begins = passed = continues = False
         written: list[tuple[str, str]] = []
-        is_compacted = not goes_on and self._is_compacted_by(request, common)
-        self._hear(request, common, before, is_compacted=is_compacted)
+        is_compacted = self._hear(request, common, before, goes_on=goes_on)
+        self.is_sent, self.has_failed = True, False
         for place in range(common, len(request.marks)):
             message = request.message(place)
             if message.calls:
@@ -335,8 +336,12 @@ class MessageList:
         seen_lost = lost if request.tools != frozenset() else {}
         return Delta(new, seen_lost, passed or (begins and not new), written, is_compacted)
 
-    def _hear(self, request: Request, common: int, before: Collection[int], *, is_compacted: bool) -> None:
-        """Tell the conversation's texts of the messages that are new in a request."""
+    def _hear(self, request: Request, common: int, before: Collection[int], *, goes_on: bool) -> bool:
+        """Tell the conversation's texts of the messages that are new in a request. Return ``Delta.is_compacted``."""
+        is_other = not goes_on and self._is_left_for(request)
+        if is_other and self.is_sent:
+            return False  # what is said to an agent beside this one is no answer to it
+        is_compacted = not (goes_on or is_other) and self._is_compacted_by(request, common)
         places, marks = range(common, len(request.marks)), request.marks
         heard = (heard_in(request.message(place)) for place in places if marks[place] not in before)
         turn = self.turn
@@ -344,6 +349,14 @@ class MessageList:
         self.texts.hear(heard, replaced if is_compacted else None)
         if self.blocks_are_judged:
             self.blocks_are_judged, self.texts.blocks = False, self.texts.blocks._replace(is_judged=True)
+        return is_compacted
+
+    def _is_left_for(self, request: Request) -> bool:
+        """Return True if a request has nothing of the last one, which has no calls to go on from.
+
+        It is one of another agent of the turn, which begins beside this one or after its answer.
+        """
+        return not (self._replied or self.has_failed) and _telling(request).isdisjoint(self.marks)
 
     def _is_compacted_by(self, request: Request, common: int) -> bool:
         """Return True if a shorter request begins with other messages than the last one did, after the question."""
@@ -510,7 +523,7 @@ class MessageList:
     def reply(self, reply: Reply, now: float) -> None:
         """Note a reply of the model, with its calls."""
         self.open_calls.clear()
-        self._replied = False
+        self._replied = self.is_sent = False
         if reply.calls:
             self._write(reply.calls, now)
             self._replied = True

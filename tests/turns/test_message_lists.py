@@ -200,6 +200,38 @@ def test_a_summary_in_place_of_the_history_begins_none() -> None:
     assert not begins(one, asks("summary of all"))
 
 
+MANY = (asks("question"), calls("1"), answers("1", "a"), calls("2"), answers("2", "b"))
+
+
+@pytest.mark.parametrize(("reply", "is_compacted"), [(replied("3"), True), (Reply(), False), (None, False)])
+def test_another_agent_of_the_turn_compacts_no_history(reply: Reply | None, *, is_compacted: bool) -> None:
+    """It begins after the answer of the one before, or beside it. With calls to go on from it is the same one."""
+    one = MessageList()
+    one.read(request(*MANY), 0.0)
+    if reply is not None:
+        one.reply(reply, 0.0)
+    assert one.read(request(asks("other"), calls("4")), 0.0).is_compacted is is_compacted
+
+
+def test_a_history_whose_request_has_failed_is_compacted() -> None:
+    """It was too long."""
+    one = MessageList()
+    one.read(request(*MANY), 0.0)
+    one.has_failed, one.is_sent = True, False
+    assert one.read(request(asks("summary"), calls("4")), 0.0).is_compacted
+
+
+@pytest.mark.parametrize(("is_answered", "times"), [(True, 5), (False, 1)])
+def test_an_agent_that_begins_beside_another_one_repeats_no_question(*, is_answered: bool, times: int) -> None:
+    """Parallel workers are told their numbers. After an answer it is a hook that counts."""
+    one = MessageList()
+    for number in range(5):
+        one.read(request(asks(f"part {number}")), 0.0)
+        if is_answered:
+            one.reply(Reply(), 0.0)
+    assert one.texts.user.times == times
+
+
 @pytest.mark.parametrize(
     ("name", "is_next"),
     [pytest.param("read", True, id="the call of the reply"), pytest.param("write", False, id="another call")],
