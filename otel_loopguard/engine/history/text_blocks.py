@@ -45,7 +45,7 @@ def blocks_at_the_end(text: str, folded: str) -> Blocks:
 class GrowingText:
     """Follow a text while it is written. Only its end is kept, and only here."""
 
-    __slots__ = ("_blanks", "_end", "_pieces", "_run", "_size")
+    __slots__ = ("_blanks", "_end", "_period", "_pieces", "_run", "_size")
 
     def __init__(self) -> None:
         self._end = ""
@@ -54,6 +54,8 @@ class GrowingText:
         """The pieces that were not looked at yet."""
         self._size = 0
         self._run = NO_BLOCKS
+        self._period = 0
+        """Characters of one block of the run; the last block may be cut off."""
         self._blanks = 0
         """Blanks at the end."""
 
@@ -75,12 +77,13 @@ class GrowingText:
         if words and text[-1:].isspace():
             new = f"{new} "
         self._end = end = (before + new)[-_KEPT:]
-        period = self._run.characters // self._run.copies if self._run.copies else 0
+        period = self._period
         if period and len(end) >= period + len(new) and end.endswith(new, 0, len(end) - period):
-            run = self._run.characters + len(new)
-            self._run = Blocks(run // period, run)
+            characters = self._run.characters + len(new)
+            self._run = Blocks(characters // period, characters)
         else:
-            self._run = _at_the_end(end)
+            self._run = run = _at_the_end(end)
+            self._period = run.characters // run.copies if run.copies else 0
         return self._run
 
 

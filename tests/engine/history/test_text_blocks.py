@@ -9,6 +9,7 @@ from otel_loopguard.engine.history.text_blocks import GrowingText, blocks_at_the
 
 SENTENCES = "I looked at the file {} again, for the line that sets the flag may be there. " * 8
 PARAGRAPH = SENTENCES.format(*"abcdefgh")
+CHAPTER = "".join(f"I looked at the file {number} again, for the flag may be there. " for number in range(95))
 
 
 def blocks(text: str) -> tuple[int, int]:
@@ -76,8 +77,9 @@ def seen_at(text: str, copies: int, characters: int, size: int = 12) -> int | No
         ("\n" * 20_000, 1_100, 2_100),
         ("the same line of text again\n" * 5_000, 800, 2_400),
         ("".join([PARAGRAPH, " and on. "] * 40), 2_400, 6_200),
+        ((CHAPTER + "\n") * 9, 3 * 6_100, 8 * 6_100),
     ],
-    ids=["paragraph", "word", "sign", "blanks", "line", "two in turn"],
+    ids=["paragraph", "word", "sign", "blanks", "line", "two in turn", "a block of which few are kept"],
 )
 @pytest.mark.parametrize("size", [1, 12, 300])
 def test_equal_blocks_are_seen_while_they_are_written(text, observed, cut, size):
