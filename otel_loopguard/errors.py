@@ -30,7 +30,7 @@ class RunStopped(LoopGuardError):  # noqa: N818 - the base of two errors, named 
 
 
 class ToolLoopError(RunStopped):
-    """The agent's run was ended, because it kept calling tools without progress."""
+    """The agent's run was ended, because it kept calling tools, or writing the same words, without progress."""
 
 
 class RunBudgetError(RunStopped):

@@ -64,7 +64,7 @@ def _next(read: Callable[[], Any], stream: Any, listener: Listener) -> Any:
             listener.chunk(chunk)
     except RunStopped:
         with listener.shield("model.failed"):
-            _cut(stream, listener)
+            _cut(stream, listener, "close")
         raise
     return chunk
 
@@ -85,17 +85,20 @@ async def _anext(read: Callable[[], Any], stream: Any, listener: Listener) -> An
             listener.chunk(chunk)
     except RunStopped:
         with listener.shield("model.failed"):
-            closing = _cut(stream, listener)
+            closing = _cut(stream, listener, "aclose", "close")
             if inspect.isawaitable(closing):
                 await closing
         raise
     return chunk
 
 
-def _cut(stream: Any, listener: Listener) -> Any:
-    """Close a stream whose run has ended: nothing more is to be written. Return what is to be awaited, if anything."""
+def _cut(stream: Any, listener: Listener, *names: str) -> Any:
+    """Close a stream whose run has ended: nothing more is to be written. Return what is to be awaited, if anything.
+
+    ``names``: of the methods that close a stream which is read so. LiteLLM's has those of both.
+    """
     listener.failed()
-    close = getattr(stream, "aclose", None) or getattr(stream, "close", None)
+    close = next(filter(None, (getattr(stream, name, None) for name in names)), None)
     return None if close is None else close()
 
 

@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from otel_loopguard.errors import ToolLoopError
 from otel_loopguard.instrumentation.models.streams import Tapped
 from otel_loopguard.shield import Shield
 
@@ -92,3 +93,41 @@ def test_a_stream_can_be_closed():
     next(stream)
     stream.close()
     assert closed == [True]
+
+
+class BothWays:
+    """A stream that is read with ``for`` and with ``async for``, and closed as it was read."""
+
+    def __init__(self) -> None:
+        self.closed_by: list[str] = []
+
+    def __next__(self) -> str:
+        return "a"
+
+    async def __anext__(self) -> str:
+        return "a"
+
+    def close(self) -> None:
+        """Close it outside of an event loop."""
+        self.closed_by.append("close")
+
+    async def aclose(self) -> None:
+        """Close it on an event loop."""
+        self.closed_by.append("aclose")
+
+
+def ends(chunk: object) -> None:
+    """A listener that ends the run at the first chunk."""
+    raise ToolLoopError(str(chunk), tool_name="", mode="text_run", repeats=8, limit=8)
+
+
+async def test_a_stream_that_is_cut_is_closed_as_it_is_read():
+    """LiteLLM's streams can be read in both ways."""
+    plain, asynchronous = BothWays(), BothWays()
+    listener = Listener()
+    listener.chunk = ends
+    with pytest.raises(ToolLoopError):
+        next(Tapped(plain, listener))
+    with pytest.raises(ToolLoopError):
+        await anext(Tapped(asynchronous, listener))
+    assert (plain.closed_by, asynchronous.closed_by) == (["close"], ["aclose"])
