@@ -19,9 +19,12 @@ def sequence(value: Any) -> Sequence[Any]:
 
 
 def count(usage: Any, name: str) -> int | None:
-    """Return a number of tokens from the usage of a reply; None if the provider does not give this one."""
+    """Return a number of tokens from the usage of a reply; None if the provider does not give this one.
+
+    Some dialects add two of them up, so a value that is none, such as ``True`` or -1, is left out here.
+    """
     found = field(usage, name)
-    return found if isinstance(found, int) else None
+    return found if type(found) is int and found >= 0 else None
 
 
 def demands_call(body: Mapping[str, Any]) -> bool:

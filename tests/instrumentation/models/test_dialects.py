@@ -401,6 +401,18 @@ def test_tokens_are_read_where_the_provider_gives_them(api: Api) -> None:
 
 
 @EACH
+@pytest.mark.parametrize("bad", [True, -1, "3", 1e30, None])
+def test_a_value_that_is_no_number_of_tokens_is_not_read(api: Api, bad: Any) -> None:
+    """Not even where numbers are added up: it is unknown."""
+    usage = {name: bad for name, value in TOKENS[api.name][0].items() if type(value) is int}
+    reply = api.dialect.reply({"choices": [], "output": [], "content": [], "usage": usage, "usageMetadata": usage,
+                               "candidates": []})  # fmt: skip
+    assert reply is not None
+    assert (reply.input_tokens, reply.output_tokens) == (None, None)
+    assert not reply.cached_tokens
+
+
+@EACH
 @pytest.mark.parametrize("other", ["text", 7, None, {"data": []}, {"output": "text"}, object()])
 def test_another_type_is_no_reply(api: Api, other: Any) -> None:
     """``cast_to`` may be anything."""
