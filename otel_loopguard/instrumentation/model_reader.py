@@ -40,6 +40,7 @@ from otel_loopguard.turns.unanswered import UnansweredReplies
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from opentelemetry.context import Context
     from opentelemetry.trace import Span
 
     from otel_loopguard.engine.history.conversation_texts import ConversationTexts
@@ -255,22 +256,28 @@ class ModelReader:
             if len(self._ended) > _MOST_ENDED:
                 self._ended.popitem(last=False)
 
-    def report(self, turn: Turn, trip: Trip, scope: Scope | None = None) -> None:
-        """Report a trip of a request to a model: on the span around it, else on the turn's own, and in the metrics.
+    def report(self, turn: Turn, trip: Trip, scope: Scope | None) -> None:
+        """Report a trip of a request to a model: on the span around it, else on the turn's own, and in the metrics."""
+        outlets, first, (span, context) = self.providers.outlets(), turn.reach(trip), self.place(turn, scope)
+        identity = {semconv.TURN_ID: turn.id, semconv.TURN_SOURCE: turn.source}
+        self.providers.events.emit(trip, "", first, span, context, record=None, identity=identity)
+        outlets.meters.trip(turn.known_as, trip, semconv.UNKNOWN_TOOL, first, context, is_shared=turn.is_shared)
+        self.providers.events.log_request(trip, turn, span.get_span_context())
 
-        ``scope``: that of the request, whose reply a program may read outside of the run.
+    @staticmethod
+    def place(turn: Turn, scope: Scope | None) -> tuple[Span, Context]:
+        """Return the span that shows what is done to a request, and its context.
+
+        ``scope``: that of the request. The span of its run may not be the current one.
         """
-        outlets, context, first = self.providers.outlets(), otel_context.get_current(), turn.reach(trip)
+        context = otel_context.get_current()
         run = None if scope is None or scope.run_state is None else scope.run_state.span_context
         if run is not None and not trace.get_current_span().is_recording():
             context = run
         span = trace.get_current_span(context)
         if not span.is_recording() and turn.span is not None:
             span = turn.span.otel_span
-        identity = {semconv.TURN_ID: turn.id, semconv.TURN_SOURCE: turn.source}
-        self.providers.events.emit(trip, "", first, span, context, record=None, identity=identity)
-        outlets.meters.trip(turn.known_as, trip, semconv.UNKNOWN_TOOL, first, context, is_shared=turn.is_shared)
-        self.providers.events.log_request(trip, turn, span.get_span_context())
+        return span, context
 
     def make_turn(self, one: MessageList, scope: Scope | None) -> None:
         """Make the turn of a message list. Inside a tool call it is nested in that call."""
@@ -680,7 +687,7 @@ class Exchange:
         with self.shield("model.request"):
             trip = turn.asking(texts)
             if trip is not None:
-                self._reader.report(turn, trip)
+                self._reader.report(turn, trip, self._scope)
             if trip is not None and trip.action is Action.NUDGE and one is not None:
                 self._tell(one, sentences.nudge(trip, turn.policy))
         if trip is None:
@@ -728,8 +735,8 @@ class Exchange:
         elif one.turn is not None and one.turn.conclusion_due and self._request.tools != frozenset():
             body = self._concluding(body)
             one.concluded, one.withdrawn = True, one.whole
-            around = trace.get_current_span().get_span_context()
-            self._reader.providers.events.log_conclusion(one.turn, one.trace or around)
+            around, _ = self._reader.place(one.turn, self._scope)
+            self._reader.providers.events.log_conclusion(one.turn, one.trace or around.get_span_context())
             last = one.last_result()
             if last is None:
                 self._tell(one, one.turn.conclude())

@@ -85,6 +85,14 @@ class OwnModels:
         assert len(obedient.seen) == len(stubborn.seen) == 9
 
     @each_way
+    def test_a_budget_that_a_request_finds_spent_is_on_the_span_of_the_run(self, *, streams: bool) -> None:
+        """In a program without other spans: no call is refused that could show it."""
+        model = self.own(lambda number, may_call: f"p{number}" if may_call else "So far.")
+        with guarded(Policy(budget={"tree": {"calls": 4}})) as recording:
+            assert asyncio.run(self.go(model, streams=streams)) == "So far."
+        assert [str(trip.action) for trip in recording.trips] == ["nudge", "conclude"]
+
+    @each_way
     def test_the_time_of_a_request_is_the_models(self, *, streams: bool) -> None:
         """A model that thinks for a minute does not wait."""
         now = [0.0]
