@@ -103,7 +103,7 @@ Holds: ``run``, ``explicit``, ``messages``, ``agent_span``, ``trace`` or another
 
 TURN_END: Final = "loopguard.turn.end"
 """How the turn ended: ``concluded`` if it answered after the guard had withdrawn its tools, ``aborted`` by
-``ToolLoopError``, ``failed`` by another exception, ``cancelled`` if it was broken off or left without an answer.
+``RunStopped``, ``failed`` by another exception, ``cancelled`` if it was broken off or left without an answer.
 
 Holds: ``answered``, ``concluded``, ``aborted``, ``cancelled`` or ``failed``.
 """

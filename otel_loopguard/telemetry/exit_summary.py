@@ -43,7 +43,7 @@ class ExitSummary:
         self.nudges = 0
         """Calls whose result had a sentence for the model."""
         self.raised = 0
-        """Calls that ended with ``ToolLoopError``. A program that catches the error makes more of them."""
+        """Calls that ended with ``RunStopped``. A program that catches the error makes more of them."""
         self.concluded = 0
         """Turns in which the model was asked for an answer, with its tools withdrawn."""
         self.ended = 0
@@ -53,7 +53,7 @@ class ExitSummary:
         self._is_forked = self._has_forked = False
 
     def count_ending(self, ending: str, *, is_nudged: bool) -> None:
-        """Count a call that was nudged, or that ended with ``ToolLoopError``."""
+        """Count a call that was nudged, or that ended with ``RunStopped``."""
         self.nudges += is_nudged
         self.raised += ending == "aborted"
 
@@ -88,7 +88,7 @@ class ExitSummary:
             if self.concluded:
                 parts.append(f"{_number(self.concluded, 'turn')} asked for an answer")
             if self.raised > self.ended:
-                parts.append(f"{_number(self.raised, 'call')} ended with ToolLoopError")
+                parts.append(f"{_number(self.raised, 'call')} ended with RunStopped")
             if self.ended:
                 parts.append(f"{_number(self.ended, 'run')} ended")
             return " ".join([f"otel_loopguard: {', '.join(parts)}.", *self._not_seen()])

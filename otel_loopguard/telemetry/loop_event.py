@@ -76,7 +76,7 @@ _REFUSED: Final = (
     f" To refuse nothing, set OTEL_PYTHON_LOOPGUARD_ACTION=observe. No loop? {DOCS}/how-to/refused-too-much.md"
 )
 _ENDED: Final = f" Catch ToolLoopError to answer the user: {DOCS}/how-to/catch-tool-loop-error.md"
-_SPENT: Final = f" The budget is one of your policy: {DOCS}/policy.md#budgets-budget"
+_SPENT: Final = f" More may be spent? {DOCS}/how-to/budget.md"
 _ENDED_BY_BUDGET: Final = f" Catch RunBudgetError to answer the user: {DOCS}/how-to/catch-tool-loop-error.md#a-budget"
 _BELOW: Final = f" It ran: the action %s refuses nothing. {DOCS}/watch.md"
 _BELOW_AT_A_REQUEST: Final = (

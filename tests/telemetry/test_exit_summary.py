@@ -73,7 +73,7 @@ def test_calls_that_raise_the_error_are_in_the_sum_where_the_program_catches_it(
     """Each call is in it: one that ran, one with a nudge, ten refused ones, and eight errors of one run."""
     assert last_line(tmp_path, SWALLOWS) == (
         "otel_loopguard: 20 tool calls, 1 loop, 1 nudge, 10 calls refused (generic_repeat 10), "
-        "8 calls ended with ToolLoopError, 1 run ended."
+        "8 calls ended with RunStopped, 1 run ended."
     )
 
 

@@ -121,8 +121,8 @@ KINDS = {
         "Not guarded: {calls} of no known turn (source: {source}). Loops in them are reported, and not stopped.",
         "Put one message's work into `with otel_loopguard.turn():`."),
     "abort-caught": FindingKind(WARNS,
-        "The program catches the ToolLoopError that ends a run, and goes on ({turns}).",
-        "Let ToolLoopError through, or limit the steps of the agent."),
+        "The program catches the RunStopped that ends a run, and goes on ({turns}).",
+        "Let RunStopped through, or limit the steps of the agent."),
     "spans-only": FindingKind(BREAKS,
         "Not guarded: {calls} known only from spans of other instrumentations. They had run, and are never refused.",
         "Guard the functions themselves with @otel_loopguard.tool."),
@@ -133,7 +133,7 @@ KINDS = {
         "The program ended with {status}.",
         "Read its own output; no error of the guard ended it."),
     "ended-by-guard": FindingKind(WARNS,
-        "The program ended with {status}, because it does not catch the ToolLoopError of a run that repeats itself.",
+        "The program ended with {status}, because it does not catch the RunStopped of a run that the guard ended.",
         "Catch it where one message's work ends, and answer the user: "
         f"{DOCS}/how-to/catch-tool-loop-error.md"),
     # --- telemetry

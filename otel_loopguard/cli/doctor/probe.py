@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from otel_loopguard.cli.doctor import unread_requests
 from otel_loopguard.engine.vocabulary import Action
-from otel_loopguard.errors import ToolLoopError
+from otel_loopguard.errors import RunStopped
 from otel_loopguard.instrumentation.aborts import LoopAbort
 from otel_loopguard.instrumentation.frameworks import FRAMEWORKS
 from otel_loopguard.instrumentation.functions import decorator
@@ -63,7 +63,7 @@ class Probe:
         self.by_hand = 0
         """Calls of ``@otel_loopguard.tool`` and ``otel_loopguard.call``."""
         self.ended: Counter[str] = Counter()
-        """By turn, how often the guard raised ``ToolLoopError`` in it."""
+        """By turn, how often the guard raised ``RunStopped`` in it."""
         self.errors: Counter[str] = Counter()
         """Faults of the guard, by the place in its code."""
         self.guards: set[str] = set()
@@ -154,13 +154,13 @@ current: Probe | None = None
 
 
 def _is_ended_by_guard() -> bool:
-    """Return True if nothing caught the last exception, and it is a ``ToolLoopError`` or was caused by one."""
+    """Return True if nothing caught the last exception, and it is a ``RunStopped`` or was caused by one."""
     waiting, seen = [getattr(sys, "last_value", None)], set()
     while waiting:
         error = waiting.pop()
         if error is None or id(error) in seen:
             continue
-        if isinstance(error, (ToolLoopError, LoopAbort)):
+        if isinstance(error, (RunStopped, LoopAbort)):
             return True
         seen.add(id(error))
         waiting += [error.__cause__, error.__context__, *getattr(error, "exceptions", ())]

@@ -262,7 +262,7 @@ def test_a_program_that_the_guard_ends_reads_where_to_catch_the_error(tmp_path, 
     found, done = examined(tmp_path, *script(tmp_path, LOOP + "with loopguard.turn():\n" + end))
     (one,) = [one for one in found["findings"] if one["level"] == "warns"]
     assert (done.returncode, found["program_status"], one["code"]) == (0, 1, "ended-by-guard")
-    assert "ended with status 1, because it does not catch the ToolLoopError" in one["text"]
+    assert "ended with status 1, because it does not catch the RunStopped" in one["text"]
     page = one["remedy"].rpartition(f"{DOCS}/")[2]
     assert (ROOT / "docs" / page).is_file()
 
@@ -457,7 +457,7 @@ def test_a_program_that_catches_the_end_of_its_run(tmp_path, caught):
     found, done = examined(tmp_path, *script(tmp_path, text))
     assert (done.returncode, found["verdict"]) == (0, "partly" if caught else "stopped")
     assert [one["text"] for one in found["findings"] if one["code"] == "abort-caught"] == (
-        ["The program catches the ToolLoopError that ends a run, and goes on (1 turn)."] if caught else []
+        ["The program catches the RunStopped that ends a run, and goes on (1 turn)."] if caught else []
     )
 
 
