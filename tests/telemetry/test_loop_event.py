@@ -185,7 +185,7 @@ def test_a_run_beyond_its_budget_has_lines_of_its_own(caplog: pytest.LogCaptureF
                 loopguard.call("look", {"path": number}, look)
     refused, raised, swallowed = messages(caplog)
     assert refused.startswith("Refused look: turn.cost 0.75 of 0.5 is spent (run_budget) [")
-    assert refused.endswith("/docs/policy.md#budgets-budget")
+    assert refused.endswith("/docs/how-to/budget.md")
     assert " Catch RunBudgetError to answer the user: " in raised
     assert raised.endswith("/docs/how-to/catch-tool-loop-error.md#a-budget")
     assert swallowed.startswith("The program catches the RunBudgetError")
