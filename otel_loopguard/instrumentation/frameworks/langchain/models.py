@@ -170,7 +170,8 @@ def _only(provider: str, body: Body, tool: str) -> Body:
 def _reply(result: Any) -> Reply | None:
     messages = [one.message for one in result.generations]
     told = messages[0].response_metadata or result.llm_output or {}
-    calls = tuple(call for message in messages for call in _calls(message))
+    # A fake may answer with any message.
+    calls = tuple(call for message in messages if message.type in _BY_MODEL for call in _calls(message))
     return _told(Reply(calls, model=told.get("model_name") or told.get("model")), messages[0])
 
 

@@ -14,6 +14,7 @@ pytest.importorskip("langgraph")
 
 from langchain_core.caches import InMemoryCache
 from langchain_core.language_models import BaseChatModel
+from langchain_core.language_models.fake_chat_models import ParrotFakeChatModel
 from langchain_core.messages import AIMessage, AIMessageChunk, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
 from langchain_core.tools import tool
@@ -412,6 +413,14 @@ def test_a_reply_from_the_cache_is_no_request() -> None:
     assert turn.ledger.timeless == Ledger(1, 0, 100, 10, 60, unpriced=1)
 
 
+def test_a_fake_that_answers_with_the_message_it_got_has_no_calls() -> None:
+    """LangChain's own returns it as it is, which is no message of a model."""
+    with guarded() as recording, loopguard.turn() as turn:
+        assert ParrotFakeChatModel().invoke("hello").content == "hello"
+        assert recording.counted(semconv.METRIC_INTERNAL_ERRORS) == 0
+    assert turn.ledger.requests == 1
+
+
 def test_a_reply_without_usage_is_unknown() -> None:
     """Nothing is guessed."""
     with guarded(), loopguard.turn() as turn:
@@ -560,6 +569,7 @@ def test_a_programs_own_class_can_be_sent_to_another_process() -> None:
 _PICKLES = """
 import cloudpickle, pickle
 from langchain_core.language_models import BaseChatModel
+from langchain_core.language_models.fake_chat_models import ParrotFakeChatModel
 from otel_loopguard.testing import guarded
 
 with guarded():
