@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import orjson
 
-from otel_loopguard.engine.history.conversation_texts import Heard, folded, without_digits
+from otel_loopguard.engine.history.conversation_texts import Heard, folded, user_text
 from otel_loopguard.engine.history.text_blocks import blocks_at_the_end
 from otel_loopguard.interrupts import pass_interrupt
 from otel_loopguard.spans.dialects import unique_text
@@ -103,7 +103,7 @@ def _recorded(message: Mapping[str, Any]) -> RecordedMessage:
         one = folded(text)
         said = hash(one), len(one), blocks_at_the_end(text, one)
     elif role == "user" and (text or not results):
-        user = hash(without_digits(text)) if text else mark
+        user = user_text(text, () if text else (mark,))
     is_silent = not (calls or results or user is not None)
     return RecordedMessage(mark, Heard(said, tuple(calls), tuple(results), user), is_silent)
 

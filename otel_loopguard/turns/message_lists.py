@@ -190,9 +190,9 @@ class MessageList:
     """
 
     __slots__ = (
-        "_last_number", "_message", "_numbers", "_replied", "_visible", "blocks_are_judged", "call_ids", "caller",
-        "chain", "concluded", "error", "has_failed", "has_run", "is_counted", "is_sent", "kept_chain", "kept_turn",
-        "left_as", "lock", "marks", "names",
+        "_last_number", "_message", "_numbers", "_ran", "_replied", "_visible", "blocks_are_judged", "call_ids",
+        "caller", "chain", "concluded", "error", "has_failed", "has_run", "is_counted", "is_sent", "kept_chain",
+        "kept_turn", "left_as", "lock", "marks", "names",
         "on_probation", "open_calls", "opening", "owns_turn", "replies", "root", "sentences", "texts", "thinking",
         "ticks", "trace", "turn", "unpaid", "usage_key", "used", "verdicts", "was_cut", "whole", "withdrawn",
     )  # fmt: skip
@@ -272,6 +272,8 @@ class MessageList:
         self._numbers: dict[str, int] = {}
         """The number of the latest result for each call id."""
         self._last_number = 0
+        self._ran: tuple[str, int] = ("", 0)
+        """The turn of the last request, and the calls that had run in it."""
         self._message = 0
         self._replied = False
         """True if ``open_calls`` are the calls of the last reply, which no request has repeated yet."""
@@ -344,9 +346,11 @@ class MessageList:
         is_compacted = not (goes_on or is_other) and self._is_compacted_by(request, common)
         places, marks = range(common, len(request.marks)), request.marks
         heard = (heard_in(request.message(place)) for place in places if marks[place] not in before)
-        turn = self.turn
+        turn, (before_id, before_calls) = self.turn, self._ran
         replaced = (None, 0) if turn is None else (turn.id, turn.changes)
-        self.texts.hear(heard, replaced if is_compacted else None)
+        self._ran = turn_id, calls = ("", 0) if turn is None else (turn.id, turn.calls)
+        has_run = calls > (before_calls if turn_id == before_id else 0)
+        self.texts.hear(heard, replaced if is_compacted else None, has_run=has_run)
         if self.blocks_are_judged:
             self.blocks_are_judged, self.texts.blocks = False, self.texts.blocks._replace(is_judged=True)
         return is_compacted

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from otel_loopguard.engine.history.conversation_texts import Heard, folded, without_digits
+from otel_loopguard.engine.history.conversation_texts import Heard, folded, user_text
 from otel_loopguard.engine.history.text_blocks import blocks_at_the_end
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
+
+    from otel_loopguard.engine.history.conversation_texts import UserText
 
 
 class WrittenCall(NamedTuple):
@@ -68,10 +70,9 @@ def plain_text(value: Any) -> str:
     return value if isinstance(value, str) else "\n".join(filter(None, map(_text_of, _parts(value))))
 
 
-def key_of_user(value: Any) -> int:
-    """Return a hash of a user's message without its digits, and of its parts that have no text, such as pictures."""
-    others = [mark_of(part) for part in _parts(value) if not _text_of(part)]
-    return hash((without_digits(plain_text(value)), *others))
+def keys_of_user(value: Any) -> UserText:
+    """Return the keys of a user's message, with its parts that have no text, such as pictures."""
+    return user_text(plain_text(value), [mark_of(part) for part in _parts(value) if not _text_of(part)])
 
 
 def heard_in(message: Message) -> Heard:
@@ -80,7 +81,7 @@ def heard_in(message: Message) -> Heard:
     if text:
         one = folded(text)
         said = hash(one), len(one), blocks_at_the_end(text, one)
-    user = key_of_user(message.text) if message.by_user else None
+    user = keys_of_user(message.text) if message.by_user else None
     return Heard(said, message.calls, [mark_of(result.content) for result in message.results], user)
 
 

@@ -7,10 +7,12 @@ turn, because a stop hook and a prompt that is sent again are messages of the us
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from otel_loopguard.engine.history.bounded import EMPTY, kept
 from otel_loopguard.engine.history.text_blocks import NO_BLOCKS
+from otel_loopguard.engine.values.masking import without_times
+from otel_loopguard.engine.values.normalise import utf8
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Sequence
@@ -22,6 +24,9 @@ LEAST: Final = 40
 _MOST: Final = 1_024
 """Keys of one sort in memory. A text that was forgotten is new again."""
 _DIGITS: Final = re.compile(r"\d+")
+_MOST_NUMBERS: Final = 8
+"""Numbers of a message that may be a count."""
+_LONGEST_NUMBER: Final = 9
 
 
 def folded(text: str) -> str:
@@ -34,6 +39,27 @@ def without_digits(text: str) -> str:
     return _DIGITS.sub("0", folded(text))
 
 
+class UserText(NamedTuple):
+    """A message of the user, as keys."""
+
+    key: Hashable
+    """The same for messages that differ in digits only."""
+    exact: Hashable
+    """The same for messages with equal numbers, apart from times."""
+    nexts: tuple[Hashable, ...] = ()
+    """The ``exact`` keys of messages in which one of the numbers is one more: it counts the rounds."""
+
+
+def user_text(text: str, others: Sequence[Hashable] = ()) -> UserText:
+    """Return the keys of a message of the user. ``others``: those of its parts that have no text, such as pictures."""
+    key = hash((without_digits(text), *others))
+    found = _DIGITS.findall(without_times(utf8(text)))
+    numbers: list[Any] = [int(number) if len(number) <= _LONGEST_NUMBER else number for number in found]
+    counts = [place for place, number in enumerate(numbers[:_MOST_NUMBERS]) if type(number) is int]
+    nexts = (hash((key, *numbers[:place], numbers[place] + 1, *numbers[place + 1 :])) for place in counts)
+    return UserText(key, hash((key, *numbers)), tuple(nexts))
+
+
 class Heard(NamedTuple):
     """The texts, calls and results of one message, as keys."""
 
@@ -41,7 +67,7 @@ class Heard(NamedTuple):
     """The text of the model, its length when folded, and the equal blocks at its end."""
     calls: Sequence[Hashable]
     results: Sequence[Hashable]
-    user: Hashable | None
+    user: UserText | None
     """The text in the user's role."""
 
 
@@ -63,8 +89,8 @@ class ConversationTexts:
     """The texts and results of a conversation, in their order. Tell it each one once."""
 
     __slots__ = (
-        "_answers", "_calls", "_news", "_replaced", "_results", "_said", "_user", "_users", "answer", "blocks",
-        "replacement", "user",
+        "_answers", "_calls", "_known", "_news", "_replaced", "_results", "_said", "_user", "_users", "answer",
+        "blocks", "replacement", "user",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -80,6 +106,8 @@ class ConversationTexts:
         """By answer: how often it came, and how often without calls, and the numbers of news and of calls then."""
         self._users: dict[Hashable, tuple[int, int]] = EMPTY
         """By message of the user: how often it came, and the number of calls at its last time."""
+        self._known: dict[Hashable, None] = EMPTY
+        """The messages of the user that are no news."""
         self._results: dict[Hashable, None] = EMPTY
         self._news = 0
         """Results and messages of the user that had not come before."""
@@ -90,22 +118,26 @@ class ConversationTexts:
         self._replaced: tuple[int, tuple[Hashable, int]] = (0, (None, 0))
         """The numbers of news and of effects at the last replacement."""
 
-    def hear(self, messages: Iterable[Heard], replaced: tuple[Hashable, int] | None = None) -> None:
+    def hear(
+        self, messages: Iterable[Heard], replaced: tuple[Hashable, int] | None = None, *, has_run: bool = False
+    ) -> None:
         """Note messages that are new. ``replaced``: they begin with a summary, which no user has written.
 
-        It is the turn, and the effects of the calls in it.
+        It is the turn, and the effects of the calls in it. ``has_run``: calls have run, in the messages or not.
         """
         is_summary = replaced is not None
         for one in messages:
             if one.said is not None:
                 self.said(*one.said)
+                if has_run:
+                    self.called()
             for _ in one.calls:
                 self.called()
             for key in one.results:
                 self.result(key)
             if one.user is not None:
                 if not is_summary:
-                    self.asked(one.user)
+                    self.asked(*one.user)
                 is_summary = False
         if replaced is not None:
             self.replaced(*replaced)
@@ -130,13 +162,17 @@ class ConversationTexts:
             self._results = kept(self._results, key, _MOST)
             self._is_new()
 
-    def asked(self, key: Hashable) -> None:
-        """Note a message of the user, which a hook or the program may have written."""
+    def asked(self, key: Hashable, exact: Hashable = None, nexts: Iterable[Hashable] = ()) -> None:
+        """Note a message of the user, which a hook or the program may have written, by its keys: see ``UserText``."""
         self._settle(beside_calls=False)
-        if key not in self._users:
+        exact = key if exact is None else exact
+        is_new = exact not in self._known
+        if is_new:
             self._is_new()
+        for one in (exact, *nexts):
+            self._known = kept(self._known, one, _MOST)
         count, calls = self._users.get(key, (0, 0))
-        count = count + 1 if calls == self._calls else 1
+        count = count + 1 if calls == self._calls and not is_new else 1
         self._users = kept(self._users, key, _MOST, (count, self._calls))
         self._user, self.user = key, Repeat(count)
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from otel_loopguard.engine.history.conversation_texts import ConversationTexts, folded, without_digits
+from otel_loopguard.engine.history.conversation_texts import ConversationTexts, Heard, folded, user_text
+from otel_loopguard.engine.history.text_blocks import NO_BLOCKS
 
 LONG = "i have done all that was asked, and nothing is left"
 
@@ -17,7 +18,7 @@ def told(*events: str) -> ConversationTexts:
         if kind == "a":
             texts.said(folded(text), len(folded(text)))
         elif kind == "u":
-            texts.asked(without_digits(text))
+            texts.asked(*user_text(text))
         elif kind == "t":
             texts.result(text)
         else:
@@ -43,6 +44,36 @@ def test_a_hook_that_counts_its_rounds_sends_the_same_message():
     assert told("u:do it", *hooked).answer.times == 3
     counted = [part for n in range(4) for part in (f"a:{LONG} {n}", "u:go on")]
     assert told("u:do it", *counted).answer.times == 1
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        [f"is {number} a prime number?" for number in (3, 7, 11, 13)],
+        [f"{fail} tests fail, {passed} pass" for fail, passed in ((9, 1), (7, 2), (4, 3), (2, 4))],
+    ],
+    ids=["questions", "two numbers"],
+)
+def test_other_numbers_in_a_message_are_news(asked):
+    """Only a message in which one number is one more counts its rounds."""
+    rounds = [part for text in asked for part in ("a:Yes.", f"u:{text}")]
+    assert told("u:do it", *rounds).answer.times == 0
+    assert told("u:do it", *rounds).user.times == 1
+
+
+def test_times_in_a_message_are_no_news():
+    """A hook says how long its tests took, and when."""
+    hooks = [f"u:2026-11-29T12:00:{n + 10}Z: 3 tests failed in 0.{n * 37 % 90}s" for n in range(4)]
+    assert told("u:do it", *[part for hook in hooks for part in (f"a:{LONG}", hook)]).answer.times == 3
+
+
+def test_an_answer_after_calls_that_no_message_has_is_one_beside_calls():
+    """A program may read the calls from the model's words, and write their results as the user's."""
+    texts, asked = ConversationTexts(), Heard(None, (), (), user_text("pending"))
+    for _ in range(4):
+        texts.hear([Heard((LONG, len(LONG), NO_BLOCKS), (), (), None), asked], has_run=True)
+    assert (texts.answer.times, texts.answer.beside_calls) == (3, True)
+    assert texts.user.times == 1
 
 
 @pytest.mark.parametrize("new", [["u:why?"], ["c", "t:a new result"]], ids=["a message", "a result"])
@@ -87,7 +118,7 @@ def test_what_was_judged_is_marked_until_it_comes_again():
     texts.judged()
     assert (texts.answer.is_judged, texts.user.is_judged) == (True, True)
     texts.said(LONG, len(LONG))
-    texts.asked("go on")
+    texts.asked(*user_text("go on"))
     assert (texts.answer.times, texts.answer.is_judged, texts.user.is_judged) == (4, False, False)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from otel_loopguard.turns.messages import WrittenCall, key_of_user, plain_text
+from otel_loopguard.turns.messages import WrittenCall, keys_of_user, plain_text
 from tests.instrumentation.models.dialects import EACH, Api, each, objects
 from tests.models.conversation import Asked, Call, Message, Reply, price
 from tests.models.wire import CHAT, GEMINI, MESSAGES, RESPONSES, events_of
@@ -82,7 +82,9 @@ def test_the_visible_text_of_the_model_is_read(api: Api, form: Any) -> None:
 @EACH
 def test_messages_of_the_user_are_equal_without_their_digits(api: Api) -> None:
     """A hook counts its rounds. A text is not equal to another one."""
-    keys = [key_of_user(api.dialect.read(api.wire.user(words)).text) for words in ("Round 1", "round  22", "Rounds")]
+    keys = [
+        keys_of_user(api.dialect.read(api.wire.user(words)).text).key for words in ("Round 1", "round  22", "Rounds")
+    ]
     assert keys[0] == keys[1] != keys[2]
 
 
@@ -90,8 +92,8 @@ def test_pictures_make_messages_of_the_user_unequal() -> None:
     """The same words about another picture are another message."""
     picture = {"type": "image_url", "image_url": {"url": "data:a"}}
     other = {"type": "image_url", "image_url": {"url": "data:b"}}
-    assert key_of_user([text("What is it?"), picture]) == key_of_user([text("What is it?"), dict(picture)])
-    assert key_of_user([text("What is it?"), picture]) != key_of_user([text("What is it?"), other])
+    assert keys_of_user([text("What is it?"), picture]) == keys_of_user([text("What is it?"), dict(picture)])
+    assert keys_of_user([text("What is it?"), picture]) != keys_of_user([text("What is it?"), other])
 
 
 @EACH
