@@ -11,7 +11,7 @@ import atexit
 import sys
 from collections import OrderedDict
 from time import perf_counter, time_ns
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from weakref import WeakSet
 
 from opentelemetry import context as otel_context
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from opentelemetry.context import Context
     from opentelemetry.trace import Span
 
+    from otel_loopguard.engine.compiled import CompiledPolicy
     from otel_loopguard.engine.history.conversation_texts import ConversationTexts
     from otel_loopguard.engine.ledger import Ledger
     from otel_loopguard.engine.vocabulary import Decision, Trip
@@ -121,6 +122,8 @@ class ModelReader:
         self.is_used = False
         """True once a request was read. Then each call that an executor has run or refused is noted: ``executed``."""
         self.lists = MessageLists(self._dropped)
+        self.chats = MessageLists(self._dropped)
+        """Those of requests without tools, of which the texts alone are judged. No agent's next request finds them."""
         self.unanswered = UnansweredReplies()
         self.seen = ReportedCalls(guard)
         self.answer_tools: set[str] = set()
@@ -154,7 +157,7 @@ class ModelReader:
             self.unanswered.requests += 1
             self.unanswered.has_tools |= request.tools != frozenset()
         if found is None and request.tools == frozenset():
-            return Exchange(self, sent, request, scope)
+            return self._open_chat(sent, request, scope)
         one, now = MessageList(caller) if found is None else found, self.guard.clock()
         with one.lock:
             waited = one.is_unanswered and one.whole != hash(tuple(request.marks))
@@ -174,6 +177,18 @@ class ModelReader:
         if caller is None and one.turn is not None and one.owns_turn:
             see(one.turn)
         return Exchange(self, sent, request, scope, one, delta)
+
+    def _open_chat(self, sent: Sent, request: Request, scope: Scope | None) -> Exchange:
+        """Return the exchange of a request without tools that continues no agent's message list."""
+        one = self.chats.find(request, None) or MessageList(request.caller)
+        if scope is not None and scope.call is None:
+            self.join_turn(one, scope.turn)
+        with one.lock:
+            delta = one.read(request, self.guard.clock())
+        self.chats.keep(one, (), self.guard.clock())
+        if delta.begins_turn and one.owns_turn:
+            self.leave_turn(one)
+        return Exchange(self, sent, request, scope, chat=one)
 
     def executed(self, turn: Turn, call: ToolCall, decision: Decision) -> None:
         """Note a call that its executor has judged: its result in the next request is not counted again."""
@@ -331,11 +346,11 @@ class ModelReader:
 
     def open_turns(self) -> Iterator[Turn]:
         """Yield the turns that no new message of a user has ended yet, the latest last."""
-        return (one.turn for one in self.lists if one.turn is not None and one.owns_turn)
+        return (one.turn for one in (*self.chats, *self.lists) if one.turn is not None and one.owns_turn)
 
     def end_turns(self) -> None:
         """End all turns of message lists, at the exit of the process."""
-        for one in self.lists:
+        for one in (*self.chats, *self.lists):
             self._dropped(one)
 
     def _dropped(self, one: MessageList) -> None:
@@ -345,6 +360,7 @@ class ModelReader:
     def after_fork(self) -> None:
         """Forget the parent's message lists and calls in a child process."""
         self.lists.clear()
+        self.chats.clear()
         self.unanswered = UnansweredReplies()
         self.seen.clear()
         self._judged.clear()
@@ -398,12 +414,16 @@ class Exchange:
         scope: Scope | None,
         one: MessageList | None = None,
         delta: Delta | None = None,
+        *,
+        chat: MessageList | None = None,
     ) -> None:
         self._reader = reader
         self.shield = reader.shield
         self._sent = sent
         self._request = request
         self._list = one
+        self._chat = chat
+        """The message list of a request without tools. Once its texts are a loop, it is the list of the request."""
         self._delta = delta
         self._scope = scope
         self._ids: dict[int, str] | None = None
@@ -616,16 +636,13 @@ class Exchange:
 
         ``error``: return the class of that error. The request is sent next: its time begins.
         """
-        one = self._list
-        turn, scope = None if one is None else one.turn, self._scope
-        if scope is not None and scope.call is None:
-            turn = scope.turn
-        texts = None
+        texts, scope = None, self._scope
         with self.shield("model.texts"):
             texts = self._repeated()
-            if texts is not None and one is not None and turn is None:
-                self._reader.make_turn(one, scope)
-                turn = one.turn
+        one = self._list
+        turn = None if one is None else one.turn
+        if scope is not None and scope.call is None:
+            turn = scope.turn
         judged = texts is not None or (turn is not None and turn.compiled.budgets)
         if turn is not None and judged and (one is None or one.withdrawn != one.whole):
             self._judge(turn, texts, error)
@@ -636,8 +653,8 @@ class Exchange:
         self._stopped = error
         if one is not None:
             one.thinking = self._thinking
-            compiled = self._reader.guard.compiled if turn is None else turn.compiled
-            self._words = GrowingText() if compiled.at_reply else None
+        compiled = self._reader.guard.compiled if turn is None else turn.compiled
+        self._words = GrowingText() if compiled.at_reply else None
         self._payer = turn if turn is not None or scope is None else scope.turn
         with self.shield("model.spend"):
             is_compacted = self._delta is not None and self._delta.is_compacted
@@ -663,11 +680,18 @@ class Exchange:
 
     def _repeated(self) -> ConversationTexts | None:
         """Return the texts of the conversation if a check of the policy finds a loop in them, else None."""
-        one = self._list
-        if one is None or one.error is not None:
+        one = self._list or self._chat
+        if one is None:
             return None
-        compiled = self._reader.guard.compiled if one.turn is None else one.turn.compiled
-        return None if compiled.trip_of_texts(one.texts) is None else one.texts
+        is_loop = one.error is None and self._compiled(one).trip_of_texts(one.texts) is not None
+        if is_loop and one.turn is None:
+            self._reader.make_turn(one, self._scope)
+        if is_loop or one.error is not None or one.sentences:
+            self._list = one
+        return one.texts if is_loop else None
+
+    def _compiled(self, one: MessageList) -> CompiledPolicy:
+        return self._reader.guard.compiled if one.turn is None else one.turn.compiled
 
     def _tell(self, one: MessageList, sentence: str | None) -> None:
         """Add a sentence to the last message of the user; to none, if the provider keeps it or it takes no text."""
@@ -791,16 +815,16 @@ class Exchange:
 
     def _look(self, text: str, *, is_last: bool = False) -> None:
         """Look at what the model writes. Raise the error that cuts the stream, if the policy wants that."""
-        one = self._list
+        one = self._list or self._chat
         blocks = NO_BLOCKS if self._words is None else self._words.add(text, is_last=is_last)
         if blocks.copies < 2 or one is None:
             return
-        if one.turn is None:
-            self._reader.make_turn(one, self._scope)
-        turn: Any = one.turn
-        found = turn.compiled.trip_of_blocks(blocks)
+        found = self._compiled(one).trip_of_blocks(blocks)
         if found is None or (one.blocks_are_judged and found.verdict is not Action.ABORT):
             return
+        if one.turn is None:
+            self._reader.make_turn(one, self._scope)
+        self._list, turn = one, cast("Any", one.turn)
         trip, one.blocks_are_judged = turn.writing(found), True
         if trip is None:
             return
@@ -874,7 +898,7 @@ class Exchange:
 
     def _learn(self, reply: Reply) -> None:
         """Note the calls of the reply: by them the message list of the next request is found."""
-        one, now = self._list, self._reader.guard.clock()
+        one, now = self._list if self._list is not self._chat else None, self._reader.guard.clock()
         calls = [(call.id, call.name) for call in reply.calls if call.id is not None]
         names: list[Any] = [*calls]
         self._reader.unanswered.has_tools |= bool(reply.calls)

@@ -33,27 +33,59 @@ def stuck(asked: Asked) -> Reply:
     return Reply(ANSWER)
 
 
-def harness(server: Server, hook: Callable[[int], str] = HOOK.format, rounds: int = 12) -> int:
+def harness(
+    server: Server, hook: Callable[[int], str] = HOOK.format, rounds: int = 12, tools: list[Any] = TOOLS
+) -> int:
     """Send the hook's text after each answer. Return the number of answers."""
     messages: list[Any] = [{"role": "user", "content": "task-1: make the tests pass"}]
     with openai.OpenAI(base_url=f"{server.url}/v1", api_key="local", max_retries=0) as client:
         for number in range(1, rounds + 1):
-            reply = client.chat.completions.create(model="gpt-4.1", messages=messages, tools=TOOLS).choices[0].message
+            options: Any = {"model": "gpt-4.1", "messages": messages, **({"tools": tools} if tools else {})}
+            reply = client.chat.completions.create(**options).choices[0].message
             messages.append(reply.model_dump(exclude_none=True))
             messages.append({"role": "user", "content": hook(number)})
     return rounds
 
 
-def test_a_stop_hook_and_a_model_that_answer_each_other_are_ended() -> None:
+@pytest.mark.parametrize("tools", [TOOLS, []], ids=["tools", "no tools"])
+def test_a_stop_hook_and_a_model_that_answer_each_other_are_ended(tools: list[Any]) -> None:
     """The hook's first text is new, so the second answer is the first of the loop. The 3rd is told, the 5th ends it."""
     with guarded() as recording, Server(stuck).running() as server:
         with pytest.raises(ToolLoopError, match="The same answer was given 5 times, and nothing new") as raised:
-            harness(server)
+            harness(server, tools=tools)
         asked = [one.asked for one in server.exchanges if one.asked is not None]
     assert (raised.value.mode, raised.value.repeats, raised.value.limit) == ("text_repeat", 5, 5)
     assert [one.reads(TOLD) for one in asked] == [False] * 4 + [True] * 2
     assert recording.counted(semconv.METRIC_TRIPS, loopguard__mode="text_repeat") == 2
     assert recording.counted(semconv.METRIC_INTERNAL_ERRORS) == 0
+
+
+def test_a_chat_without_tools_has_no_turn_before_it_loops() -> None:
+    """It has no span, its requests are equal in every byte, and an agent's message list is never taken for its own."""
+
+    def answers(asked: Asked) -> Reply:
+        return Reply(f"{ANSWER} That was part {'x' * asked.number}.")
+
+    bodies = []
+    for policy in (Policy(action="off"), Policy()):
+        with guarded(policy) as recording, Server(answers).running() as server:
+            harness(server, hook=lambda number: f"and part {'y' * number}?", tools=[])
+            assert len(recording.runtime.reader.lists) == 0
+        bodies.append(server.bodies())
+    assert bodies[0] == bodies[1]
+    assert (list(recording.trips), list(recording.spans)) == ([], [])
+
+
+def test_an_agent_in_plain_text_may_poll() -> None:
+    """Its calls are in no message, but a guarded tool runs them: the call detectors judge what it repeats."""
+
+    @loopguard.tool(kind="poll")
+    def job_state() -> str:
+        return "pending"
+
+    with guarded() as recording, Server(stuck).running() as server, loopguard.turn():
+        harness(server, hook=lambda _: f"Observation: {job_state()}", rounds=9, tools=[])
+    assert [(trip.mode, str(trip.action)) for trip in recording.trips] == [("text_repeat", "observe")] * 2
 
 
 def test_a_harness_that_goes_on_is_ended_at_each_request() -> None:
@@ -193,14 +225,14 @@ def chants(asked: Asked) -> Reply:
     return Reply("The line goes on. " * 2_000 if asked.number == 2 else "I will look at it, and then tell all of it.")
 
 
-def streams(server: Server, rounds: int = 2) -> list[int]:
+def streams(server: Server, rounds: int = 2, tools: list[Any] = TOOLS) -> list[int]:
     """Ask for streamed answers. Return the number of chunks of each."""
     messages: list[Any] = [{"role": "user", "content": "task-1: tell me all"}]
     read = []
     with openai.OpenAI(base_url=f"{server.url}/v1", api_key="local", max_retries=0) as client:
         for number in range(rounds):
             read.append(0)
-            options: Any = {"model": "gpt-4.1", "messages": messages, "tools": TOOLS}
+            options: Any = {"model": "gpt-4.1", "messages": messages, **({"tools": tools} if tools else {})}
             said = ""
             for chunk in client.chat.completions.create(stream=True, **options):
                 read[-1] += 1
@@ -218,12 +250,13 @@ def test_an_answer_that_repeats_itself_is_observed_while_it_is_written() -> None
     assert recording.counted(semconv.METRIC_INTERNAL_ERRORS) == 0
 
 
-def test_a_stream_is_cut_if_the_policy_says_so() -> None:
+@pytest.mark.parametrize("tools", [TOOLS, []], ids=["tools", "no tools"])
+def test_a_stream_is_cut_if_the_policy_says_so(tools: list[Any]) -> None:
     """The run is ended after about 2,000 of 36,000 characters, and the connection is closed."""
     policy = Policy(modes={"text_run": {"action": "abort"}})
     with guarded(policy) as recording, Server(chants).running() as server:
         with pytest.raises(ToolLoopError, match=r"ended in .* equal blocks") as raised:
-            streams(server)
+            streams(server, tools=tools)
         ended = loopguard.last_turn()
     assert raised.value.mode == "text_run"
     assert ended is not None
