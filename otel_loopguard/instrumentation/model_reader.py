@@ -29,6 +29,7 @@ from otel_loopguard.instrumentation.aborts import abort_error
 from otel_loopguard.instrumentation.reported_calls import ReportedCall, ReportedCalls
 from otel_loopguard.store import background
 from otel_loopguard.telemetry.call_span import CallSpan, NativeSpan, printable_name
+from otel_loopguard.telemetry.providers import SPANS_ALONE
 from otel_loopguard.turns.endings import begin, move, see
 from otel_loopguard.turns.gc_safety import garbage_collector
 from otel_loopguard.turns.message_lists import MessageList, MessageLists, Request, is_drawn, latest
@@ -674,8 +675,9 @@ class Exchange:
 
     def _see_span(self, operation: str) -> None:
         """Measure no such requests any more if another instrumentation has a span around this one."""
-        around = getattr(trace.get_current_span(), "attributes", None)
-        if around and around.get(semconv.OPERATION_NAME) == operation:
+        span = trace.get_current_span()
+        around, scope = getattr(span, "attributes", None), getattr(span, "instrumentation_scope", None)
+        if around and around.get(semconv.OPERATION_NAME) == operation and getattr(scope, "name", "") not in SPANS_ALONE:
             self._reader.providers.unmeasured.add(self._sent.dialect.operation)
 
     def _repeated(self) -> ConversationTexts | None:

@@ -47,6 +47,8 @@ _MEASURED = (
     semconv.OPERATION_GENERATE_CONTENT,
 )
 """The operations of which we record the metrics of the GenAI conventions."""
+SPANS_ALONE = frozenset({"com.anthropic.sdk.python"})
+"""The scopes of clients that make spans of their requests by themselves, and record no metrics."""
 
 
 @dataclass(frozen=True, slots=True)  # its fields are read faster than those of a tuple

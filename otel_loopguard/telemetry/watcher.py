@@ -24,6 +24,7 @@ from otel_loopguard.spans.model_requests import usage_of_request
 from otel_loopguard.spans.open_spans import attributes_of, id_of, view_of
 from otel_loopguard.telemetry.call_span import printable_name
 from otel_loopguard.telemetry.loop_event import tripped_attributes
+from otel_loopguard.telemetry.providers import SPANS_ALONE
 from otel_loopguard.turns.gc_safety import garbage_collector
 from otel_loopguard.turns.scope import current_scope
 
@@ -225,7 +226,10 @@ class SpanWatcher:
         """
         operation = _operation(span)
         is_agent, is_tool = operation == semconv.OPERATION_INVOKE_AGENT, operation == semconv.OPERATION_EXECUTE_TOOL
-        is_request = operation in (semconv.OPERATION_CHAT, semconv.OPERATION_GENERATE_CONTENT)
+        is_request = (
+            operation in (semconv.OPERATION_CHAT, semconv.OPERATION_GENERATE_CONTENT)
+            and _scope_of(span) not in SPANS_ALONE
+        )
         of_protocol = _MCP_METHOD in attributes_of(span)
         scope = current_scope()
         if is_agent and scope is not None and scope.turn.span is not None:

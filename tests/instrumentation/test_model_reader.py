@@ -259,6 +259,17 @@ def test_the_tokens_of_the_conventions_are_those_that_the_provider_has_counted(o
         assert (point.value, dict(point.attributes)) == (tokens, labels)
 
 
+@pytest.mark.parametrize(("scope", "is_measured"), [("other", False), ("com.anthropic.sdk.python", True)])
+def test_spans_of_another_instrumentation_stop_the_metrics(scope: str, *, is_measured: bool) -> None:
+    """It has metrics of its own; Anthropic's client makes spans alone, around each request."""
+    with at_once() as recording, Server(Working(READ)).running() as server:
+        tracer = recording.tracer_provider.get_tracer(scope)
+        for _ in range(2):
+            with tracer.start_as_current_span("chat", attributes={semconv.OPERATION_NAME: semconv.OPERATION_CHAT}):
+                Agent(server).ask()
+        assert bool(list(recording.points(semconv.METRIC_INPUT_TOKENS))) is is_measured
+
+
 def test_the_log_of_an_observed_run_names_what_the_guard_can_do() -> None:
     """A call whose result is read in a request is never refused: the model is told, then asked for an answer."""
     log = "\n".join(ran(Looping(READ, rounds=5), policy=Policy(action="observe")).log)
