@@ -272,7 +272,7 @@ class ModelReader:
             if len(self._ended) > _MOST_ENDED:
                 self._ended.popitem(last=False)
 
-    def report(self, turn: Turn, trip: Trip, scope: Scope | None) -> None:
+    def report(self, turn: Turn, trip: Trip, scope: Scope | None = None) -> None:
         """Report a trip of a request to a model: on the span around it, else on the turn's own, and in the metrics."""
         outlets, first, (span, context) = self.providers.outlets(), turn.reach(trip), self.place(turn, scope)
         identity = {semconv.TURN_ID: turn.id, semconv.TURN_SOURCE: turn.source}

@@ -152,8 +152,10 @@ FATAL = replace(CALL, read=_read_fatal)
 
 
 def _read_run(run: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> RunInfo:
+    agent = getattr(getattr(getattr(run, "ctx", None), "deps", None), "agent", None)
     return RunInfo(
         conversation_id=getattr(run, "conversation_id", None),
+        agent_name=getattr(agent, "name", None),
         resumes=kwargs.get("deferred_tool_results") is not None,
         can_continue=False,
         run_id=_run_id(run),

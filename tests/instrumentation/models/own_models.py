@@ -92,6 +92,14 @@ class OwnModels:
             assert asyncio.run(self.go(model, streams=streams)) == "So far."
         assert [str(trip.action) for trip in recording.trips] == ["nudge", "conclude"]
 
+    def test_what_a_run_spends_is_measured_by_agent(self) -> None:
+        """The span of its run has the agent's name, too."""
+        with guarded() as recording:
+            asyncio.run(self.go(self.own(working)))
+            (tokens,) = recording.points(semconv.METRIC_TURN_TOKENS)
+        assert (tokens.sum, tokens.attributes[semconv.AGENT_NAME]) == (60, "helper")
+        assert "invoke_agent helper" in [span.name for span in recording._spans.get_finished_spans()]
+
     @each_way
     def test_the_time_of_a_request_is_the_models(self, *, streams: bool) -> None:
         """A model that thinks for a minute does not wait."""
