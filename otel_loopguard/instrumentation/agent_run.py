@@ -5,6 +5,7 @@ No scope stays bound across a generator's ``yield``: the consumer's code would r
 
 from __future__ import annotations
 
+from asyncio import CancelledError
 from collections.abc import Callable
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Final
@@ -113,12 +114,12 @@ class AgentRun:
             self._running = running
         return running
 
-    def continue_in_background(self, result: Any, end: Callable[[], None]) -> None:
-        """Call ``end`` when the background work of ``result`` is over. Call it now if the target cannot tell when."""
+    def continue_in_background(self, result: Any) -> None:
+        """End the run when the background work of ``result`` is over; now, if the target cannot tell when."""
 
-        def over() -> None:
+        def over(error: BaseException | None = None) -> None:
             self.inspect(result)
-            end()
+            self.__exit__(None if error is None else type(error), error, None)
 
         registered = False
         with self.shield("run.over"):
@@ -126,7 +127,7 @@ class AgentRun:
                 self._target.over(result, over)
                 registered = True
         if not registered:
-            end()
+            over()
 
     def inspect(self, chunk: Any) -> None:
         """Note if this result, or this chunk of a stream, shows that the run is unfinished."""
@@ -212,10 +213,22 @@ def run_background(agent_run: AgentRun, run: Callable[[], Any]) -> Any:
         stack.enter_context(agent_run)
         with agent_run.running():
             result = run()
-        end = stack.pop_all().close
+        stack.pop_all()  # the run goes on
     with agent_run.shield("run.over"):
-        agent_run.continue_in_background(result, end)
+        agent_run.continue_in_background(result)
     return result
+
+
+def call_at_end(task: Any, callback: Callable[[BaseException | None], None]) -> None:
+    """Call back when a task or future of asyncio is over, with the exception that ended it, or None.
+
+    ``task.exception()`` would keep asyncio from logging an exception that the program never asks for.
+    """
+
+    def over(task: Any) -> None:
+        callback(CancelledError() if task.cancelled() else task._exception)  # noqa: SLF001 - see above
+
+    task.add_done_callback(over)
 
 
 class RunContext:

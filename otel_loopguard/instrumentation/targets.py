@@ -162,8 +162,11 @@ class RunTarget:
     style: CallStyle = CallStyle.SYNC
     unfinished: Callable[[Any], bool] | None = None
     """Return True if this result, or this chunk of a stream, shows that the run was interrupted and may be resumed."""
-    over: Callable[[Any, Callable[[], None]], None] | None = None
-    """For ``BACKGROUND``: register a callback for the end of the run, given the function's result."""
+    over: Callable[[Any, Callable[[BaseException | None], None]], None] | None = None
+    """For ``BACKGROUND``: register a callback for the end of the run, given the function's result.
+
+    The callback takes the exception that ended the run, or None.
+    """
     optional: bool = False
     """True if some supported versions of the framework have no such function."""
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from otel_loopguard.engine.vocabulary import Outcome, ToolCall
 from otel_loopguard.errors import RunStopped
+from otel_loopguard.instrumentation.agent_run import call_at_end
 from otel_loopguard.instrumentation.content import appended
 from otel_loopguard.instrumentation.model_messages import last_message, note_message
 from otel_loopguard.instrumentation.runtime import active_runtime
@@ -154,9 +155,9 @@ def _read_run(instance: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -
     return RunInfo(agent_name=getattr(instance, "name", None), can_continue=False)
 
 
-def _call_at_end(handler: Any, callback: Callable[[], None]) -> None:
+def _call_at_end(handler: Any, callback: Callable[[BaseException | None], None]) -> None:
     """Call back at the end of the workflow. A handler is a future itself before workflows 2.12."""
-    getattr(handler, "_result_task", handler).add_done_callback(lambda _: callback())
+    call_at_end(getattr(handler, "_result_task", handler), callback)
 
 
 _BASE: Final = "llama_index.core.agent.workflow.base_agent"

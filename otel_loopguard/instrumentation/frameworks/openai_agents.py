@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from otel_loopguard.engine.vocabulary import Outcome, ToolCall
 from otel_loopguard.errors import RunStopped
+from otel_loopguard.instrumentation.agent_run import call_at_end
 from otel_loopguard.instrumentation.annotations import hints_of
 from otel_loopguard.instrumentation.content import appended, arguments_of
 from otel_loopguard.instrumentation.models.agents_sdk import models
@@ -354,8 +355,17 @@ def _unfinished(result: Any) -> bool:
     return bool(getattr(result, "interruptions", None))
 
 
-def _call_at_end(result: Any, callback: Callable[[], None]) -> None:
-    result.run_loop_task.add_done_callback(lambda task: callback())
+def _call_at_end(result: Any, callback: Callable[[BaseException | None], None]) -> None:
+    """Call back at the end of a streamed run. The loop returns at ``max_turns``: the reader of the stream raises it."""
+
+    def over(error: BaseException | None) -> None:
+        error = error or getattr(result, "_stored_exception", None)
+        most, is_handled = getattr(result, "max_turns", None), getattr(result, "_max_turns_handled", False)
+        if error is None and most is not None and result.current_turn > most and not is_handled:
+            error = import_module("agents.exceptions").MaxTurnsExceeded("")
+        callback(error)
+
+    call_at_end(result.run_loop_task, over)
 
 
 _EXECUTION: Final = "agents.run_internal.tool_execution"

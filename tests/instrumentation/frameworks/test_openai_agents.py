@@ -18,6 +18,7 @@ from agents import (
     AgentsException,
     GuardrailFunctionOutput,
     InputGuardrailTripwireTriggered,
+    MaxTurnsExceeded,
     ModelBehaviorError,
     Runner,
     SQLiteSession,
@@ -498,9 +499,25 @@ def test_a_stream_that_nobody_reads_to_its_end_leaves_nothing_behind() -> None:
         await asyncio.gather(result.run_loop_task, return_exceptions=True)
         await asyncio.sleep(0)
 
-    with guarded() as recording:
+    ended: list[Any] = []
+    with guarded(Policy(on_end=ended.append)) as recording:
         asyncio.run(stream())
         assert recording.runtime.guard.live == 0
+    assert [turn.ended_as for turn in ended] == ["cancelled"]
+
+
+def test_a_stream_that_runs_out_of_turns_has_failed() -> None:
+    """Its loop returns; the reader of the stream gets the exception."""
+
+    async def stream() -> None:
+        result = Runner.run_streamed(Agent(name="a", model=script(*"abcd"), tools=[look]), "Go on.", max_turns=2)
+        async for _ in result.stream_events():
+            pass
+
+    ended: list[Any] = []
+    with guarded(Policy(on_end=ended.append)), pytest.raises(MaxTurnsExceeded):
+        asyncio.run(stream())
+    assert [turn.ended_as for turn in ended] == ["failed"]
 
 
 def test_runs_side_by_side_are_turns_of_their_own() -> None:

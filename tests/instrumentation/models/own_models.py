@@ -143,6 +143,14 @@ class OwnModels:
             assert turn.ledger.timeless == Ledger(1, unmetered=1, unpriced=1)
 
     @each_way
+    def test_a_run_that_fails_is_no_answer(self, *, streams: bool) -> None:
+        """Also where its exception comes out of a task that the stream began."""
+        ended: list[Any] = []
+        with guarded(Policy(on_end=ended.append)), pytest.raises(ZeroDivisionError):
+            asyncio.run(self.go(self.own(lambda *_: str(1 / 0)), streams=streams))
+        assert [turn.ended_as for turn in ended] == ["failed"]
+
+    @each_way
     def test_a_fault_of_ours_stops_no_run(self, monkeypatch: pytest.MonkeyPatch, *, streams: bool) -> None:
         """The request goes out as it is, and the fault is counted."""
 
