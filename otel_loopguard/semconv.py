@@ -200,7 +200,7 @@ HAS_RUN: Final = "loopguard.has_run"
 OWN_TRACE: Final = "loopguard.own_trace"
 """The trace is that of an agent's run that no other span is around."""
 UNDELIVERED: Final = "loopguard.undelivered"
-"""The result has no place for the guard's sentence, which goes with the next text for the model."""
+"""The result has no place for the guard's sentence, which goes with the next request or text for the model."""
 MODEL_NAME: Final = "loopguard.model.name"
 """The model of the request that wrote the call; on the request's first call only, as the next three.
 

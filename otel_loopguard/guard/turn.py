@@ -37,7 +37,7 @@ from otel_loopguard.engine.history.bounded import EMPTY
 from otel_loopguard.engine.ledger import CHILD_STARTED, LOOPED
 from otel_loopguard.engine.state import State
 from otel_loopguard.engine.tools.contracts import LONGEST_TOOL_NAME
-from otel_loopguard.engine.user_messages import NO_MESSAGES, UserMessages
+from otel_loopguard.engine.user_messages import NO_MESSAGES, UserMessages, note_texts
 from otel_loopguard.engine.values.introspect import name_text
 from otel_loopguard.engine.values.normalise import utf8
 from otel_loopguard.engine.values.results import outcome_facts
@@ -398,6 +398,11 @@ class Turn:
             self.cell.say_again(self, notes)
 
     undelivered_notes = staticmethod(wording.undelivered_notes)
+
+    def take_notes(self) -> str:
+        """Take what no result had a place for so far, and return its text; empty if the turn is shared."""
+        messages = self.current.messages if self.cell is None else None
+        return "" if messages is None else "\n".join(note_texts(messages.take()))
 
     def message_queue(self) -> UserMessages:
         """Return the queue of the user's messages. It is made when it is first asked for."""

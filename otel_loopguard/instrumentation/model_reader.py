@@ -576,9 +576,7 @@ class Exchange:
     @staticmethod
     def _conclude(one: MessageList, turn: Turn, number: int) -> None:
         """If a conclusion is due, add its sentence to the result of this number."""
-        sentence = turn.conclude()
-        if sentence is not None:
-            one.sentences[number] = "\n".join(filter(None, [one.sentences.get(number), sentence]))
+        _add(one, number, turn.conclude())
 
     def _book(self, one: MessageList, new: NewResult, *, is_loop: bool) -> None:
         one.verdicts[new.opened.name] = is_loop
@@ -707,6 +705,15 @@ class Exchange:
         if self._has_place(one, number):
             one.sentences[number] = sentence
 
+    def _redeliver(self, one: MessageList) -> None:
+        """Add what no result had a place for to the last new one that takes a text here: a copy for the model alone."""
+        turn, delta = one.turn, self._delta
+        if turn is None or delta is None or turn.current.messages is None:
+            return
+        number = next((new.number for new in reversed(delta.new) if self._has_place(one, new.number)), None)
+        if number is not None:
+            _add(one, number, turn.take_notes())
+
     def _judge(self, turn: Turn, texts: ConversationTexts | None, error: Callable[[], type[RunStopped]]) -> None:
         """Raise the error that ends the run beyond a budget or in a loop of texts. Else note what the model is told."""
         trip, one = None, self._list
@@ -749,6 +756,8 @@ class Exchange:
                 self._reader.ended(one, ended)
         if ended is not None:
             raise ended.with_traceback(None) from None
+        with self.shield("model.notes"):
+            self._redeliver(one)
         body = self._changed(one, self._sent.dialect, self._sent.body)
         if body is not self._sent.body:
             args, kwargs = self._sent.arguments(body)
@@ -945,6 +954,12 @@ class Exchange:
         if is_late:  # the next request has come before a gateway reports this reply
             for name in one.verdicts.keys() & set(call_ids):
                 self._reader.judged(one.turn, one.usage_key, name, is_loop=one.verdicts[name])
+
+
+def _add(one: MessageList, number: int, sentence: str | None) -> None:
+    """Add a sentence, if there is one, to the result of this number, after those that it has."""
+    if sentence:
+        one.sentences[number] = "\n".join(filter(None, [one.sentences.get(number), sentence]))
 
 
 def _ending(decision: Decision, *, is_nudged: bool) -> str:

@@ -165,21 +165,18 @@ def test_an_artifact_is_left_alone() -> None:
 
 
 def test_json_stays_json() -> None:
-    """No sentence is added to JSON, which a program may parse; it is added to the next text."""
+    """No sentence is added to JSON, which a program may parse; the model reads it in its request."""
 
     @tool
     def fetch(path: str) -> str:
         """Fetch."""
         return '{"rows": 2}'
 
-    model = ScriptedModel(
-        steps=[[Ask("fetch", {"path": "a"})], [Ask("fetch", {"path": "a"})], [Ask("look", {"path": "b"})]]
-    )
+    model = ScriptedModel(steps=[[Ask("fetch", {"path": "a"})], [Ask("fetch", {"path": "a"})]], seen=[])
     with guarded():
-        read = [text_of(message) for message in results(prebuilt_agent(model, [fetch, look]).invoke(QUESTION))]
-        assert read[0] == read[1] == '{"rows": 2}'
-        assert read[2].startswith("there is b\n")
-        assert "fetch" in read[2]
+        results_of_run = results(prebuilt_agent(model, [fetch]).invoke(QUESTION))
+    assert [text_of(message) for message in results_of_run] == ['{"rows": 2}'] * 2
+    assert "fetch" in text_of(model.seen[-1][-1])
 
 
 def test_a_direct_answer_is_for_the_user() -> None:
