@@ -753,6 +753,11 @@ class Turn:
         """True if the next model request is to be made without tools, so that the model answers."""
         return self.current.history.conclusion_due
 
+    @property
+    def is_concluded(self) -> bool:
+        """True once the model was asked for its answer."""
+        return self.current.history.concluded_at >= 0
+
     def concluded_before(self, call: ToolCall) -> bool:
         """Return True if a conclusion is due, and the model wrote this call in a later message than the refused one."""
         return self.current.history.concluded_before(call.written)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pydantic import BaseModel
 
-from otel_loopguard import ToolLoopError
+from otel_loopguard import Policy, ToolLoopError
 from otel_loopguard.testing import guarded
 from tests.models.conversation import Asked, Reply
 from tests.models.scripts import Looping, call, written
@@ -74,7 +74,25 @@ def pydantic_anthropic(server: Server) -> Any:
     return asyncio.run(agent.run(QUESTION)).output
 
 
-PROGRAMS = (create_agent, create_agent_responses, pydantic_openai, pydantic_anthropic)
+def agents_sdk(server: Server) -> Any:
+    """The Agents SDK, whose run stops at a function of the program's own."""
+    sdk, openai = pytest.importorskip("agents"), pytest.importorskip("openai")
+
+    def report(owner: str) -> str:
+        """Report the owner."""
+        return owner
+
+    client = openai.AsyncOpenAI(base_url=f"{server.url}/v1", api_key="local", max_retries=0)
+    agent = sdk.Agent(
+        name="helper", model=sdk.OpenAIChatCompletionsModel("gpt-4.1", client), reset_tool_choice=False,
+        tools=[sdk.function_tool(read_file), sdk.function_tool(report)],
+        tool_use_behavior={"stop_at_tool_names": ["report"]}, model_settings=sdk.ModelSettings(tool_choice="required"),
+    )  # fmt: skip
+    ran = sdk.Runner.run(agent, QUESTION, max_turns=100, run_config=sdk.RunConfig(tracing_disabled=True))
+    return Found(owner=asyncio.run(ran).final_output)
+
+
+PROGRAMS = (create_agent, create_agent_responses, pydantic_openai, pydantic_anthropic, agents_sdk)
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda one: one.__name__)
@@ -85,6 +103,14 @@ def test_the_answer_tool_is_demanded(program: Callable[[Server], Any]) -> None:
     assert server.rejected == []
     assert len(server.exchanges) == 10
     assert [one.asked.choice for one in server.exchanges if one.asked].count("none") == 0
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda one: one.__name__)
+def test_the_answer_tool_is_demanded_at_a_budget(program: Callable[[Server], Any]) -> None:
+    """Its call runs, although the budget is spent."""
+    with guarded(Policy(budget={"tree": {"requests": 2}})), Server(answering).running() as server:
+        assert program(server).owner == "Ada"
+    assert len(server.exchanges) == 3
 
 
 FUNCTION: Any = {"type": "function", "function": {"name": "read_file", "parameters": {"type": "object"}}}

@@ -28,6 +28,7 @@ from otel_loopguard.instrumentation.targets import (
     ToolTarget,
 )
 from otel_loopguard.turns.runs import RunInfo
+from otel_loopguard.turns.scope import current_scope
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -71,8 +72,15 @@ class _Place(NamedTuple):
         return getattr(getattr(self.context, "agent", None), "tool_use_behavior", "run_llm_again") != "run_llm_again"
 
 
-def _read(instance: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Reading:
+def _read(instance: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Reading | None:
+    """Read a call. One that ends the run is the answer, once the model was asked for it."""
     tool, context = kwargs["function_tool"], kwargs["context"]
+    behavior = getattr(getattr(context, "agent", None), "tool_use_behavior", None)
+    answers = behavior.get("stop_at_tool_names", ()) if isinstance(behavior, dict) else ()
+    active_runtime.add_answer_tools(answers)
+    scope = current_scope() if tool.name in answers else None
+    if scope is not None and scope.turn.is_concluded:
+        return None
     hints = hints_of(getattr(tool, "_mcp_annotations", None))
     return Reading(
         ToolCall(tool.name, arguments_of(kwargs["arguments"]), context.tool_call_id, (tool.name,), hints),
@@ -164,7 +172,7 @@ def _keep_failure(original: Original) -> Callable[..., Any]:
 # --- a call that a guardrail rejects -----------------------------------------------------------------------------
 
 
-def _read_guarded(instance: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Reading:
+def _read_guarded(instance: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Reading | None:
     tool, context = kwargs["func_tool"], kwargs["tool_context"]
     return _read(instance, args, {"function_tool": tool, "context": context, "arguments": context.tool_arguments})
 
