@@ -642,7 +642,8 @@ class Exchange:
         turn = None if one is None else one.turn
         if scope is not None and scope.call is None:
             turn = scope.turn
-        judged = texts is not None or (turn is not None and turn.compiled.budgets)
+        has_answer = scope is not None and scope.run_state is not None and scope.run_state.has_answer
+        judged = not has_answer and (texts is not None or (turn is not None and turn.compiled.budgets))
         if turn is not None and judged and (one is None or one.withdrawn != one.whole):
             self._judge(turn, texts, error)
         if one is not None:

@@ -38,6 +38,7 @@ class RunState:
         "abort_error",
         "abort_waits",
         "aborted_message",
+        "has_answer",
         "has_steps",
         "own_trace",
         "resumable",
@@ -48,6 +49,8 @@ class RunState:
     def __init__(self) -> None:
         self.abort_error: RunStopped | None = None
         """The error that ends the run, even if the code of the run catches it; None if nothing has aborted the run."""
+        self.has_answer = False
+        """True once the framework only checks the answer: the requests of these checks are no work that goes on."""
         self.has_steps = False
         """True if the run goes in steps: ``abort_error`` can be raised between two of them."""
         self.abort_waits = False

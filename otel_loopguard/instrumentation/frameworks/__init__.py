@@ -76,6 +76,7 @@ PATCHED_MODULES: Final = {
     ),
     "mcp": ("mcp.client.client", "mcp.client.session"),
     "openai_agents": (
+        "agents.guardrail",
         "agents.models.interface",
         "agents.run",
         "agents.run_internal.tool_execution",

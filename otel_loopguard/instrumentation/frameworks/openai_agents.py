@@ -190,6 +190,22 @@ GUARDED = ToolAdapter(
 )
 
 
+# --- a guardrail of the answer, which may ask a model ------------------------------------------------------------
+
+
+def _check_answer(original: Original) -> Callable[..., Any]:
+    """Note that the model has answered beyond a budget: a check by another model does not cost this answer."""
+
+    async def check_answer(*given: Any, **kwargs: Any) -> Any:
+        scope = current_scope() if active_runtime.instrumented is not None else None
+        if scope is not None and scope.run_state is not None and scope.turn.is_concluded:
+            scope.run_state.has_answer = True
+        wrapped, _, args = original.bind(given)
+        return await wrapped(*args, **kwargs)
+
+    return check_answer
+
+
 # --- names that do not exist -------------------------------------------------------------------------------------
 
 
@@ -398,6 +414,7 @@ _TARGETS: tuple[Target, ...] = (
         _RESOLUTION, "_build_tool_not_found_output_items", UNKNOWN, CallStyle.ASYNC, each=_each_unknown, optional=True
     ),
     ToolTarget(_RESOLUTION, "process_model_response", FATAL, fatal=True),
+    CallTarget("agents.guardrail", "OutputGuardrail.run", _check_answer),
     *models(_error),
     RunTarget("agents.run", "AgentRunner.run", _read_run, CallStyle.ASYNC, _unfinished),
     RunTarget("agents.run", "AgentRunner.run_streamed", _read_run, CallStyle.BACKGROUND, _unfinished, _call_at_end),

@@ -12,13 +12,14 @@ import pytest
 
 pytest.importorskip("agents", reason="openai-agents is tested in an environment of its own")
 
-from agents import Agent, Runner, function_tool
+from agents import Agent, GuardrailFunctionOutput, Runner, function_tool, output_guardrail
 from agents.items import ModelResponse
 from agents.models.interface import Model
 from agents.usage import Usage
 from openai.types.responses import ResponseFunctionToolCall
 
 import otel_loopguard as loopguard
+from otel_loopguard import Policy
 from otel_loopguard.testing import guarded
 from tests.instrumentation.frameworks.trees_of_agents import Count, TreesOfAgents
 from tests.scripted.openai_agents import config, text_message
@@ -106,6 +107,24 @@ class TestTreesOfTheAgentsSDK(TreesOfAgents):
     """Trees of this framework."""
 
     fan, tower, run = staticmethod(fan), staticmethod(tower), staticmethod(run)
+
+
+def test_an_answer_at_the_budget_is_checked_by_a_guardrail() -> None:
+    """The agent in the guardrail asks a model once more: that is no run that goes on, and the ledger has it."""
+    count, checked = Count(), []
+    judge = Agent(name="judge", model=Planned(count, "look", []))
+
+    @output_guardrail
+    async def check(_: Any, __: Any, answer: str) -> GuardrailFunctionOutput:
+        checked.append((await Runner.run(judge, f"Is this right? {answer}")).final_output)
+        return GuardrailFunctionOutput(output_info=None, tripwire_triggered=False)
+
+    model = Planned(count, "look", [["a"], ["b"], ["c"], ["d"]])
+    with guarded(Policy(budget={"tree": {"requests": 2}})):
+        turn = run(Agent(name="helper", model=model, tools=[look], output_guardrails=[check]))
+    assert checked == ["Done."]
+    assert turn.ledger.timeless == count.ledger._replace(calls=1)
+    assert count.requests == 4
 
 
 def test_a_hand_off_is_no_agent_more() -> None:
