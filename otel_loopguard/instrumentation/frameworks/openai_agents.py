@@ -15,6 +15,7 @@ from otel_loopguard.errors import RunStopped
 from otel_loopguard.instrumentation.agent_run import call_at_end
 from otel_loopguard.instrumentation.annotations import hints_of
 from otel_loopguard.instrumentation.content import appended, arguments_of
+from otel_loopguard.instrumentation.model_messages import calls_of_one_message, message_tick
 from otel_loopguard.instrumentation.models.agents_sdk import models
 from otel_loopguard.instrumentation.runtime import active_runtime
 from otel_loopguard.instrumentation.targets import (
@@ -83,7 +84,9 @@ def _read(instance: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Re
         return None
     hints = hints_of(getattr(tool, "_mcp_annotations", None))
     return Reading(
-        ToolCall(tool.name, arguments_of(kwargs["arguments"]), context.tool_call_id, (tool.name,), hints),
+        ToolCall(
+            tool.name, arguments_of(kwargs["arguments"]), context.tool_call_id, (tool.name,), hints, message_tick()
+        ),
         agent_name=getattr(getattr(context, "agent", None), "name", None),
         note=_Place(tool, context),
         of_mcp=getattr(getattr(tool, "_tool_origin", None), "type", None) == "mcp",
@@ -220,7 +223,7 @@ def _read_unknown(instance: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any
 
 def _unknown(name: str, call: Any, agent: Any, tools: Any) -> Reading:
     names = {tool.name for tool in tools} - {name}
-    called = ToolCall(name, arguments_of(call.arguments), call.call_id, names)
+    called = ToolCall(name, arguments_of(call.arguments), call.call_id, names, written=message_tick())
     return Reading(called, agent_name=agent.name, note=(agent, call))
 
 
@@ -293,7 +296,9 @@ def _read_handoff(instance: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any
         elif isinstance(item, items.HandoffOutputItem) and item.target_agent.name == handoff.agent_name:
             break
     return Reading(
-        ToolCall(handoff.tool_name, arguments_of(call.arguments), call.call_id, (handoff.tool_name,)),
+        ToolCall(
+            handoff.tool_name, arguments_of(call.arguments), call.call_id, (handoff.tool_name,), written=message_tick()
+        ),
         agent_name=getattr(agent, "name", None),
         note=_HandOff(kwargs, agent, texts),
     )
@@ -409,6 +414,7 @@ _TARGETS: tuple[Target, ...] = (
         _EXECUTION, "_execute_tool_input_guardrails", GUARDED, CallStyle.ASYNC, turned_down=_turned_down, optional=True
     ),
     ToolTarget(_RESOLUTION, "execute_handoffs", HAND_OFF, CallStyle.ASYNC),
+    CallTarget(_RESOLUTION, "execute_tools_and_side_effects", calls_of_one_message),
     CallTarget("agents.tool", "maybe_invoke_function_tool_failure_error_function", _keep_failure),
     ToolTarget(
         _RESOLUTION, "_build_tool_not_found_output_items", UNKNOWN, CallStyle.ASYNC, each=_each_unknown, optional=True

@@ -15,6 +15,7 @@ from otel_loopguard.engine.vocabulary import Outcome, ToolCall
 from otel_loopguard.errors import RunStopped
 from otel_loopguard.instrumentation.annotations import hints_of
 from otel_loopguard.instrumentation.content import appended, arguments_of
+from otel_loopguard.instrumentation.model_messages import tick_of_message
 from otel_loopguard.instrumentation.models.pydantic_messages import models
 from otel_loopguard.instrumentation.runtime import active_runtime
 from otel_loopguard.instrumentation.targets import (
@@ -71,7 +72,7 @@ def _reading(manager: Any, call: Any, tool: Any, context: Any, native_span: Nati
     of_mcp = "annotations" in metadata
     hints = hints_of(metadata.get("annotations"))
     return Reading(
-        ToolCall(call.tool_name, arguments_of(call.args), call.tool_call_id, manager.tools, hints),
+        ToolCall(call.tool_name, arguments_of(call.args), call.tool_call_id, manager.tools, hints, _written(context)),
         conversation_id=getattr(context, "conversation_id", None),
         agent_name=getattr(getattr(context, "agent", None), "name", None),
         run_id=context.run_id,
@@ -80,6 +81,13 @@ def _reading(manager: Any, call: Any, tool: Any, context: Any, native_span: Nati
         note=of_mcp,
         of_mcp=of_mcp,
     )
+
+
+def _written(context: Any) -> int | None:
+    """Return the turn's tick when the model wrote the message of this step."""
+    runtime = active_runtime.instrumented
+    scope = None if runtime is None else runtime.runs.known(context.run_id)
+    return None if scope is None else tick_of_message(context.run_step, scope)
 
 
 def _answer(reading: Reading, content: Any, error: bool) -> Any:

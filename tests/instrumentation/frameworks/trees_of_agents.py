@@ -82,6 +82,13 @@ class TreesOfAgents:
             ("run_budget", "conclude"),
         }
 
+    def test_one_message_with_more_calls_than_the_budget_has_does_not_end_the_run(self) -> None:
+        """Its calls are refused as one: the model reads that, and answers."""
+        count = Count()
+        with guarded(of_tree(calls=20)):
+            turn = self.run(self.fan(count, at_once=True)[0])
+        assert (turn.ledger.calls, turn.ended_as) == (20, "concluded")
+
     def test_agents_that_never_answer_are_ended(self) -> None:
         """Each is ended with its tools withdrawn, and the boss with ``RunBudgetError``."""
         count = Count()
