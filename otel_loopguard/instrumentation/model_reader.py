@@ -643,8 +643,9 @@ class Exchange:
         if scope is not None and scope.call is None:
             turn = scope.turn
         has_answer = scope is not None and scope.run_state is not None and scope.run_state.has_answer
-        judged = not has_answer and (texts is not None or (turn is not None and turn.compiled.budgets))
-        if turn is not None and judged and (one is None or one.withdrawn != one.whole):
+        is_over = has_answer or self._abort is not None  # or a call has ended the run
+        judged = texts is not None or (turn is not None and turn.compiled.budgets)
+        if turn is not None and judged and not is_over and (one is None or one.withdrawn != one.whole):
             self._judge(turn, texts, error)
         if one is not None:
             args, kwargs = self._decided(one, error, args, kwargs)

@@ -68,13 +68,10 @@ def test_a_model_that_goes_on_without_tools_is_ended(budget: dict[str, float]) -
     """The error is no ``ToolLoopError``: the run was no loop. Both are ``RunStopped``."""
     stubborn = partial(reads_on, stubborn=True)
     raised = pytest.raises(RunBudgetError)
-    with (
-        guarded(policy({"tree": budget})),
-        Server(stubborn).running() as server,
-        loopguard.turn() as turn,
-        raised as it,
-    ):
-        agent(server, "task-1")
+    with guarded(policy({"tree": budget})) as recording, Server(stubborn).running() as server:
+        with loopguard.turn() as turn, raised as it:
+            agent(server, "task-1")
+        assert [str(trip.action) for trip in recording.trips].count("abort") == 1
     error = it.value
     assert isinstance(error, RunStopped)
     assert not isinstance(error, ToolLoopError)
