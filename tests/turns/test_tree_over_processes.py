@@ -109,6 +109,15 @@ def test_a_run_has_what_agents_in_other_processes_spent(store: FlakyStore) -> No
     assert turn.ledger.seconds < 60.0
 
 
+def test_the_end_of_a_run_has_what_its_last_agent_spent(store: FlakyStore) -> None:
+    """The run makes no step after it that would bring this."""
+    everywhere = policy(requests=100)
+    with process(store, everywhere), loopguard.turn() as turn:
+        ask_agent("a", lambda: str(serve(headers_now(), store, everywhere, pay)))
+        settle()
+    assert turn.ledger.timeless == Ledger(1, 1, 10, 1, children=1, depth=1)
+
+
 def test_an_agent_has_its_own_ledger_and_the_budget_of_the_tree(store: FlakyStore) -> None:
     """What the run around it has spent leaves it less: its third call is refused, with an answer asked for."""
     everywhere, actions = policy(calls=6), []
