@@ -289,6 +289,8 @@ class Events:
         left_out = self._ask(lines, "", str(trip.mode), is_ending=action is Action.ABORT)
         if left_out is not None:
             did, told = _BEYOND_A_LIMIT.get(action, ""), in_words(trip, "", turn.policy)
+            if action is Action.OBSERVE and trip.verdict is Action.ABORT:
+                did = "Would have ended the run"
             logger.warning("%s: %s %s.%s", did, told, where(turn.id, span), left_out_before(left_out))
 
     def _ask(self, lines: _TurnLines, tool: str, mode: str, *, is_ending: bool) -> int | None:

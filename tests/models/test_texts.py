@@ -108,8 +108,8 @@ def test_a_harness_that_goes_on_is_ended_at_each_request() -> None:
     assert len(server.exchanges) == 6
 
 
-def test_the_policy_says_what_is_done() -> None:
-    """A mode that observes changes no byte, and is reported at its limits alone."""
+def test_the_policy_says_what_is_done(caplog: pytest.LogCaptureFixture) -> None:
+    """A mode that observes changes no byte, and is reported at its limits alone. The log has what would be done."""
     bodies = []
     for modes in ({"text_repeat": {"action": "off"}}, {"text_repeat": {"action": "observe"}}):
         with guarded(Policy(modes=modes)) as recording, Server(stuck).running() as server:
@@ -117,6 +117,7 @@ def test_the_policy_says_what_is_done() -> None:
         bodies.append(server.bodies())
         found = [(trip.count, str(trip.verdict), str(trip.action)) for trip in recording.trips]
     assert bodies[0] == bodies[1]
+    assert "Would have ended the run: the same answer again, for the 5th time" in caplog.text
     assert found == [(3, "nudge", "observe"), (5, "abort", "observe"), (10, "abort", "observe")]
 
 
