@@ -293,7 +293,7 @@ def test_the_log_names_the_conclusion_of_an_executors_calls_when_it_comes(caplog
         Agent(server, run_tool=run).ask()
     refused, concluded = [record.getMessage() for record in caplog.records if record.name == "otel_loopguard"]
     assert refused.startswith("Refused read_file")
-    told = "Withdrew the tools after 7 refusals (conclude_after 7), so that the model answers [turn="
+    told = "Withdrew the tools after 7 refusals (conclude_after 7), so that the model answers [trace="
     assert concluded.startswith(told)
 
 
