@@ -376,8 +376,10 @@ def _collector(week: Week) -> None:
 
 COSTS: Final = "turns that take far more than others"
 PARTS: Final = {
-    "loops that nobody needs to know": (calm, deployed, usual, far_apart),
-    "trouble that somebody must know": (silent, broken_parts, shadow, incidents, shared_tool),
+    "loops that nobody needs to know": (calm, usual, far_apart),
+    "deploys and jobs": (deployed,),
+    "parts that are broken": (silent, broken_parts, shadow),
+    "loops that somebody must know": (incidents, shared_tool),
     COSTS: (costly,),
 }
-"""All scenes, in parts. The rules about costs take as long as all others, and need no other scene."""
+"""All scenes, in parts of a few minutes. The rules about costs take as long as all others, and need no other scene."""
