@@ -32,7 +32,6 @@ from otel_loopguard.engine.events import (
 from otel_loopguard.engine.history import update
 from otel_loopguard.engine.history.bounded import kept
 from otel_loopguard.engine.history.independence import ANYBODY
-from otel_loopguard.engine.ledger import LOOPED
 from otel_loopguard.engine.modes import DECLARED, Mode
 from otel_loopguard.engine.verdict import Verdict
 from otel_loopguard.engine.vocabulary import NO_LOOPS, RUN_BUDGET, USER_STOP, Action, Record, Trip, is_loop_step
@@ -112,7 +111,8 @@ def _placed(state: State, place: PlaceInTree | None, now: float | None) -> Place
 def _count_loop(state: State, trip: Trip | None, record: Record | None) -> None:
     """Count a call that was refused, or that has run, if it is one of a loop."""
     if is_loop_step(trip, record):
-        state.history.spent = state.history.spent.plus(LOOPED)
+        spent = state.history.spent
+        state.history.spent = spent._replace(loop_calls=spent.loop_calls + 1)
 
 
 def _ask(record: Record, recovered: tuple[Trip, ...] = (), trip: Any = None) -> Verdict:

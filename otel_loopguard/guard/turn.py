@@ -545,7 +545,7 @@ class Turn:
         with self.lock:
             if self.changing:  # another thread's change was cut short since
                 self._start_over()
-            self.changing = True
+            self.changing = type(event) is not Paid  # a fault in the ledger leaves the rest of the state as it was
             verdict = fold(self.current, event, now)
             self.changing = False
         return verdict
@@ -807,12 +807,16 @@ class Turn:
         self._tell(Thought(self._op(), seconds, ago))
 
     def spend(self, more: Ledger, *, is_nested: bool = False) -> None:
-        """Add to the ledger of this turn, and of the turns around it. ``is_nested``: it was in a nested turn."""
-        self._tell(Paid(self._op(), more, is_nested))
-        if self.parent is not None:
-            self.parent.spend(more.around())
-        if self.shared_tree is not None:
-            self.shared_tree.spend(more)
+        """Add to the ledger of this turn, and of the turns around it. ``is_nested``: it was in a nested turn.
+
+        After a fault the ledger lacks it. The call or request goes on, and so does its judgement.
+        """
+        with self.shield("turn.spend"):
+            self._tell(Paid(self._op(), more, is_nested))
+            if self.parent is not None:
+                self.parent.spend(more.around())
+            if self.shared_tree is not None:
+                self.shared_tree.spend(more)
 
     def lose(self, keys: Iterable[int]) -> None:
         """Note that the model cannot see the latest result of these calls (``key_of``) any more: it is no evidence.

@@ -162,7 +162,7 @@ class ModelReader:
         one, now = MessageList(caller) if found is None else found, self.guard.clock()
         with one.lock:
             waited = one.is_unanswered and one.whole != hash(tuple(request.marks))
-            delta = one.read(request, now)
+            delta = one.read(request, now, self.shield)
             if delta.begins_turn:
                 one.opening = hash((previous, one.whole))
         if caller is None and not dialect.demands(body):
@@ -185,7 +185,7 @@ class ModelReader:
         if scope is not None and scope.call is None:
             self.join_turn(one, scope.turn)
         with one.lock:
-            delta = one.read(request, self.guard.clock())
+            delta = one.read(request, self.guard.clock(), self.shield)
         self.chats.keep(one, (), self.guard.clock())
         if delta.begins_turn and one.owns_turn:
             self.leave_turn(one)

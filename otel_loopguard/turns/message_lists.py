@@ -15,6 +15,7 @@ import re
 import threading
 from array import array
 from collections import Counter, OrderedDict
+from contextlib import nullcontext
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -288,8 +289,11 @@ class MessageList:
         pairs = enumerate(zip(known, marks, strict=False))
         return next((place for place, (one, other) in pairs if one != other), min(len(known), len(marks)))
 
-    def read(self, request: Request, now: float) -> Delta:
-        """Take over a request as the last one, and return what is new in it."""
+    def read(self, request: Request, now: float, shield: Callable[[str], Any] = nullcontext) -> Delta:
+        """Take over a request as the last one, and return what is new in it.
+
+        ``shield("model.texts")`` takes the faults in what is said, after which the calls are read all the same.
+        """
         is_cold = self.turn is None and not self.marks
         common = 0 if request.previous is not None else self.common(request.marks)
         goes_on = request.previous is not None or common == len(self.marks)
@@ -299,7 +303,9 @@ class MessageList:
         found: dict[int, _Visible] = {}
         begins = passed = continues = False
         written: list[tuple[str, str]] = []
-        is_compacted = self._hear(request, common, before, goes_on=goes_on)
+        is_compacted = False
+        with shield("model.texts"):
+            is_compacted = self._hear(request, common, before, goes_on=goes_on)
         self.is_sent, self.has_failed = True, False
         for place in range(common, len(request.marks)):
             message = request.message(place)

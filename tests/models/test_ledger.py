@@ -10,8 +10,10 @@ import pytest
 
 import otel_loopguard as loopguard
 from otel_loopguard import Ledger, Policy, semconv
+from otel_loopguard.engine.history.conversation_texts import ConversationTexts
+from otel_loopguard.engine.history.history import History
 from otel_loopguard.testing import Recording, guarded
-from tests.models.scripts import Failing, Working, call
+from tests.models.scripts import Failing, Looping, Working, call
 from tests.models.server import Server
 
 openai = pytest.importorskip("openai")
@@ -157,3 +159,27 @@ def test_turns_in_64_threads_have_their_own() -> None:
         ledgers = list(pool.map(one, range(64)))
     assert ledgers == [(task, counted(server, task)) for task, _ in ledgers]
     assert server.rejected == []
+
+
+@pytest.mark.parametrize(
+    ("owner", "name"),
+    [(Ledger, "plus"), (History, "spend"), (ConversationTexts, "hear"), (Ledger, "around")],
+    ids=["sum", "account", "texts", "nested"],
+)
+def test_a_fault_in_the_ledger_or_the_texts_loses_no_trip(
+    owner: Any, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A stuck agent is told, asked for its answer and counted as without the fault, in a turn or nested in one."""
+
+    def trips() -> list[tuple[str, str]]:
+        with guarded() as recording, Server(Looping(READS[0], rounds=30)).running() as server, loopguard.turn():
+            answers = [
+                agent(server, "task-1"),
+                loopguard.call("ask", {"who": "b"}, lambda who: agent(server, "task-2")),
+            ]
+            assert answers == ["I looked."] * 2
+        return [(str(trip.mode), str(trip.action)) for trip in recording.trips]
+
+    expected = trips()
+    monkeypatch.setattr(owner, name, lambda *_, **__: 1 / 0)
+    assert trips() == expected != []
