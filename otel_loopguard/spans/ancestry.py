@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from itertools import islice
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from otel_loopguard.spans.dialects import same_tool
 from otel_loopguard.spans.service_name import NO_SERVICE, Service
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
     from otel_loopguard.engine.ledger import Ledger
 
 MOST_SPANS: Final = 400_000
@@ -101,6 +103,8 @@ class Ancestry:
         """How the guard's own turns ended, by their ids."""
         self.ledgers: dict[str, Ledger] = {}
         """What they spent, as their spans tell it: with their nested turns, and without calls."""
+        self.asked: dict[str, list[Mapping[str, Any]]] = {}
+        """The attributes of the trips on their spans: those of model requests."""
 
     def __len__(self) -> int:
         return self._held
@@ -134,15 +138,20 @@ class Ancestry:
         if len(self._guarded) > MOST_GUARDED:
             del self._guarded[next(iter(self._guarded))]
 
-    def end_turn(self, turn: str, how: str, ledger: Ledger | None = None) -> None:
-        """Note how one of the guard's own turns ended, and its ledger. If it went on after that, the last end counts.
+    def end_turn(
+        self, turn: str, how: str, ledger: Ledger | None = None, asked: Iterable[Mapping[str, Any]] = ()
+    ) -> None:
+        """Note how one of the guard's own turns ended, its ledger, and the trips of its model requests.
 
-        ``ledger``: None if its span has none.
+        If it went on after that, the last end counts. ``ledger``: None if its span has none.
         """
         self.ends[turn] = how
         if ledger is not None:
             self.ledgers[turn] = ledger
-        for known in (self.ends, self.ledgers):
+        if trips := list(asked):
+            self.asked[turn] = trips
+        known: dict[str, Any]
+        for known in (self.ends, self.ledgers, self.asked):
             if len(known) > MOST_ENDED:
                 del known[next(iter(known))]
 

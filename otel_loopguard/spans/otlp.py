@@ -278,8 +278,11 @@ def _read_span(
     usage = usage_of_request(attributes) if found is None and not own else None
     add_around(ancestry, trace, ids, attributes, conversation, found, is_request=usage is not None)
     if attributes.get(semconv.TURN_END) in ENDS:
-        turn = str(attributes.get(semconv.TURN_ID))
-        ancestry.end_turn(turn, attributes[semconv.TURN_END], ledger_of(attributes))
+        turn, trips = (
+            str(attributes.get(semconv.TURN_ID)),
+            (of for name, of in _events(span) if name == semconv.EVENT_TRIP),
+        )
+        ancestry.end_turn(turn, attributes[semconv.TURN_END], ledger_of(attributes), trips)
     if own:
         ancestry.guard(trace)
         tool = str(attributes.get(semconv.TOOL_NAME) or name)

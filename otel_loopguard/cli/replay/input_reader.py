@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from otel_loopguard.cli.replay import sources
 from otel_loopguard.cli.replay.line_judge import MISSHAPEN, JudgedRun, LineJudge, SpanLine, fault_of
@@ -140,6 +140,11 @@ class InputReader:
     def ends(self) -> Mapping[str, str]:
         """The ends of turns by their ids, as far as the guard's own spans tell them."""
         return self._buffer.ancestry.ends
+
+    @property
+    def asked(self) -> Mapping[str, list[Mapping[str, Any]]]:
+        """The trips of model requests by the ids of their turns, as far as the guard's own spans tell them."""
+        return self._buffer.ancestry.asked
 
     @property
     def has_spans(self) -> bool:

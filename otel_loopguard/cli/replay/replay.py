@@ -25,6 +25,7 @@ from otel_loopguard.cli.replay.summary import (
     watch_notes,
     watch_tables,
 )
+from otel_loopguard.cli.replay.text_rows import text_rows
 from otel_loopguard.engine.vocabulary import Action
 from otel_loopguard.errors import LoopGuardError
 
@@ -172,8 +173,15 @@ class Replay:
         if spent.total.requests:
             lines.append(f"spent: {spent_in_words(spent.total, currency)}")
         print(*lines, "", sep="\n", file=out)
+        self.print_texts(out)
         if len(spent) > 1:
             print(most_expensive(spent, currency) + "\n", file=out)
+
+    def print_texts(self, out: IO[str]) -> None:
+        """Print a row for each loop of texts that the spans of the guard's own turns tell."""
+        found = [f"{turn}: {row}" for turn, trips in self._recording.asked.items() for row in text_rows(trips)]
+        if found:
+            print("loops of words, and what was done:", *(f"  {row}" for row in found), "", sep="\n", file=out)
 
     def print_notes(self, out: IO[str]) -> None:
         """Print the notes on calls that could not be judged, and on lines that could not be read."""

@@ -94,7 +94,7 @@ def run(arguments: argparse.Namespace) -> int:
             if not arguments.quiet:
                 _tell(program, loops, status, _in_force(environment).currency or "")
                 shown.print()
-            if output and (loops.rows or (arguments.output and loops.calls)):
+            if output and loops.calls and (loops.rows or arguments.output):
                 _write(program, environment, output, shown, quiet=arguments.quiet)
             if record and program.keep(record) and not arguments.quiet:
                 say(f"the spans, for `otel-loopguard replay`: {record}")
@@ -128,7 +128,7 @@ def _tell(program: RecordedProgram, loops: Loops, status: int, currency: str) ->
     """Say what was seen. ``currency``: that of the policy's prices."""
     from otel_loopguard.cli.replay.summary import ends_in_words  # noqa: PLC0415 - `--help` needs none of it
 
-    if loops.calls:
+    if loops.calls or loops.spent:
         ends = ends_in_words(loops.ends.values())
         say("\n  ".join([loops.in_words(currency), *loops.shown, *ends]))
     else:

@@ -11,6 +11,7 @@ from otel_loopguard.cli.ledger_words import TurnsSpent, spent_in_words
 from otel_loopguard.cli.output import counted
 from otel_loopguard.cli.replay import loop_rows
 from otel_loopguard.cli.replay.loop_rows import LoopCall
+from otel_loopguard.cli.replay.text_rows import action_of, text_rows
 from otel_loopguard.engine.quoting import clean_name
 from otel_loopguard.engine.vocabulary import RUN_BUDGET, Action
 from otel_loopguard.spans.ancestry import Ancestry
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from otel_loopguard.spans.dialects import SpanView
 
 MOST_ROWS = 10
-_ACTIONS = {str(action): action for action in Action}
 _FATES = {"reused": loop_rows.REUSED, "blocked": loop_rows.REFUSED, "aborted": loop_rows.ENDED}
 """By outcome; of all others the call ran."""
 
@@ -63,6 +63,7 @@ class Loops:
         turns = [list(calls.values()) for calls in self._turns.values()]
         self.rows = [row for calls in turns for row in loop_rows.rows(calls)]
         """A row for each loop, such as ``search_orders x10: 2 ran, 7 refused, run ended at 10``."""
+        self.rows += [row for trips in ancestry.asked.values() for row in text_rows(trips)]
         self.budgets = [row for calls in turns for row in loop_rows.budget_rows(calls)]
         """A row for each budget that was spent."""
 
@@ -94,21 +95,17 @@ class Loops:
 
 def _call(view: SpanView, *, withdraws: bool) -> LoopCall:
     attributes = view.attributes
-
-    def action(name: str) -> Action:
-        return _ACTIONS.get(attributes.get(name, ""), Action.OFF)
-
     has_run, outcome = attributes.get(semconv.HAS_RUN) is True, attributes.get(semconv.OUTCOME)
     mode = str(attributes.get(semconv.MODE, ""))
-    taken, is_loop = action(semconv.ACTION), action(semconv.VERDICT) > Action.NUDGE and mode != RUN_BUDGET
+    taken, is_beyond = action_of(attributes, semconv.ACTION), action_of(attributes, semconv.VERDICT) > Action.NUDGE
     return LoopCall(
         clean_name(str(attributes.get(semconv.TOOL_NAME))),
         attributes[semconv.ARGUMENTS_HASH],
         mode,
-        is_loop,
+        is_beyond and mode != RUN_BUDGET,
         loop_rows.RAN if has_run else _FATES.get(str(outcome), loop_rows.RAN),
         taken if taken is Action.ABORT or (taken is Action.CONCLUDE and withdraws) else None,
-        is_observed=action(semconv.VERDICT) > Action.NUDGE and taken < Action.NUDGE,
+        is_observed=is_beyond and taken < Action.NUDGE,
         is_nudged=taken is Action.NUDGE,
         budget=next((str(of[semconv.BUDGET_ACCOUNT]) for _, of in view.events if semconv.BUDGET_ACCOUNT in of), ""),
     )

@@ -117,6 +117,8 @@ def run(arguments: argparse.Namespace) -> int:
                 say(str(error))
             else:
                 say(f"the report: {Path(output).absolute().as_uri()}")
+    else:
+        replay.print_texts(sys.stderr)
     if is_kept:
         say(f"the spans, for `otel-loopguard replay`: {record}")
     return shell_status(status)

@@ -9,6 +9,7 @@ import resource
 import signal
 import subprocess
 import sys
+import textwrap
 
 import pytest
 
@@ -230,6 +231,33 @@ def test_a_program_without_a_call_names_the_doctor(tmp_path):
     failed = ran(tmp_path, "sys.exit(3)")
     assert "the program ended with status 3, and no tool call was seen" in failed.stderr
     assert "otel-loopguard doctor" in done.stderr
+
+
+HOOK = """
+import openai
+client, messages = openai.OpenAI(base_url=sys.argv[1] + "/v1", api_key="local"), []
+try:
+    for _ in range(9):
+        messages.append({"role": "user", "content": "task-1: the tests do not pass."})
+        answer = client.chat.completions.create(model="gpt-4.1", messages=messages).choices[0].message
+        messages.append({"role": "assistant", "content": answer.content})
+except loopguard.ToolLoopError:
+    pass
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [("run", "text_repeat: told at the 3rd, run ended at the 5th time"), ("watch", "only observed at the 3rd time")],
+)
+def test_a_loop_of_words_has_a_row_though_the_program_has_no_call(name, line, tmp_path):
+    """Its turns have no call, and so no report."""
+    pytest.importorskip("openai")
+    (tmp_path / "app.py").write_text(f"{LOOP}\nwith loopguard.turn():\n{textwrap.indent(HOOK, '    ')}")
+    with Server(Working()).running() as server:
+        done = command(name, "app.py", server.url, cwd=tmp_path, env=clean_environment())
+    assert line in done.stderr
+    assert not (tmp_path / f"loopguard-{name}.html").exists()
 
 
 # --- files and streams that cannot be written ----------------------------------------------------------------------
