@@ -487,7 +487,7 @@ class Cell:
 
     def _swapped(self, turn: CellTurn, write: _Write, events: list[Any]) -> None:
         """Note that the store has a write, and the events in it."""
-        self._seen, self._owes_gap = write.token, False
+        self._seen, self._owes_gap, self.messages.unclaimed = write.token, False, frozenset()
         self._know(write.state, turn.current)
         self._has_begun = True
         self._unanswered.clear()
@@ -574,10 +574,19 @@ class Cell:
         self.messages.forget(all_of_them=False)
 
     def _leave(self, turn: CellTurn) -> None:
-        """Leave the turn that this process had joined, with its messages and events: the next one is in the cell."""
-        turn.message_queue().forget(own=True)
+        """Leave the turn that this process had joined, with its messages and events: the next one is in the cell.
+
+        A message that was said before it joined, and that no other process has, is for whichever turn goes on.
+        """
+        queue = turn.message_queue()
+        unclaimed = [message for message in queue.release() if message.id in self.messages.unclaimed]
+        queue.forget(own=True)
         self.messages.forget(all_of_them=True)
         self._late, self._unanswered, self.messages.said = [], {}, {}
+        for message in unclaimed:
+            message.forgotten = False
+            self.messages.keep(message)
+        self._put_said(turn, unclaimed)
 
     def rebuild(self, turn: CellTurn, state: State | None = None, *, gap: bool = True) -> None:
         """Set the turn's state to ``state``, or to the last known one of the store, and fold the late events on it."""
@@ -605,6 +614,10 @@ class Cell:
             state.keep_conversation(self._conversation)
         if self._adopts:
             if state.turn:
+                if not self._has_adopted:
+                    self.messages.unclaimed = frozenset(
+                        one.event.message.id for one in self._late if type(one.event) is Said
+                    )
                 turn.id, self._number, self._has_adopted = state.turn_id, state.turn, True
         elif state.turn != self._number:
             fold(state, TurnBegan(0, self._number, self._turn_id), self.now())

@@ -35,6 +35,8 @@ class CellMessages:
     def __init__(self) -> None:
         self.said: dict[int, UserMessage] = {}
         """The latest 256 messages that the user gave to this process, by their ids."""
+        self.unclaimed: frozenset[int] = frozenset()
+        """The ids of those that were said before the process joined its first turn, until it has written to that."""
         self._stored: set[int] = set()
         """The ids of the messages that the cell had when it was last read, waiting or delivered."""
         self._epoch = ""

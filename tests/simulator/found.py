@@ -107,4 +107,5 @@ FOUND = {
             Step(16, "ask", 4),
         ),
     ),
+    "a message is said while no turn is known, and the first that is found is replaced": drawn(2154237939),
 }
