@@ -259,7 +259,8 @@ class Turn:
             return None
         how = how or ending_of(error, self.current.history, is_aborted=self.is_aborted)
         if self.shared_tree is not None:
-            self.shared_tree.turn.runs_elsewhere()  # reads what the last agents have spent, but not on an event loop
+            with self.shield("turn.tree"):  # reads what the last agents have spent, but not on an event loop
+                self.shared_tree.turn.runs_elsewhere()
         ending.turn = ended = EndedTurn(self.id, how, self.calls, conversation_id, self.ledger)
         self._settle()
         if self.parent is not None or (self.cell is not None and self.cell.names_turn):

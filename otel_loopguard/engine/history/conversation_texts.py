@@ -43,9 +43,9 @@ class UserText(NamedTuple):
     """A message of the user, as keys."""
 
     key: Hashable
-    """The same for messages that differ in digits only."""
+    """A key that messages share which differ in digits only."""
     exact: Hashable
-    """The same for messages with equal numbers, apart from times."""
+    """A key that messages share whose numbers are equal, too, apart from times."""
     nexts: tuple[Hashable, ...] = ()
     """The ``exact`` keys of messages in which one of the numbers is one more: it counts the rounds."""
 

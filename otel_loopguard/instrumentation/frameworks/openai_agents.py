@@ -200,9 +200,12 @@ def _check_answer(original: Original) -> Callable[..., Any]:
     """Note that the model has answered beyond a budget: a check by another model does not cost this answer."""
 
     async def check_answer(*given: Any, **kwargs: Any) -> Any:
-        scope = current_scope() if active_runtime.instrumented is not None else None
-        if scope is not None and scope.run_state is not None and scope.turn.is_concluded:
-            scope.run_state.has_answer = True
+        runtime = active_runtime.instrumented
+        if runtime is not None:
+            with runtime.shield("guard.answer"):
+                scope = current_scope()
+                if scope is not None and scope.run_state is not None and scope.turn.is_concluded:
+                    scope.run_state.has_answer = True
         wrapped, _, args = original.bind(given)
         return await wrapped(*args, **kwargs)
 
